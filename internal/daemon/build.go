@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/sluiceproxy/sluice/internal/config"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/server"
+	"github.com/sluiceproxy/sluice/internal/tenant"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+)
+
+// embedded is the backend inside the daemon, for trying. Its data is in memory only.
+type embedded struct{ redis *miniredis.Miniredis }
+
+func (e *embedded) close() {
+	if e != nil {
+		e.redis.Close()
+	}
+}
+
+// build makes the routing table of a configuration. Clusters and tenants that did not change are taken from the running
+// table, with their connections.
+func (d *Daemon) build(cfg *config.Config, running *running) (*route.Table, error) {
+	var options []tenant.Option
+	if running != nil {
+		options = append(options, tenant.Adopt(running.table.Registry))
+	}
+	registry, err := registryOf(cfg, options...)
+	if err != nil {
+		return nil, err
+	}
+	clusters := make(map[string]*upstream.Cluster, len(cfg.Clusters))
+	for i := range cfg.Clusters {
+		name := cfg.Clusters[i].Name
+		if running != nil && running.keeps(name) {
+			clusters[name] = running.table.Clusters()[name]
+			continue
+		}
+		c, err := d.cluster(cfg, &cfg.Clusters[i])
+		if err != nil {
+			return nil, err
+		}
+		clusters[name] = c
+	}
+	return route.NewTable(registry, clusters)
+}
+
+// running is what a reload starts from.
+type running struct {
+	table   *route.Table
+	changed []string // clusters
+}
+
+func (r *running) keeps(cluster string) bool {
+	return r.table.Clusters()[cluster] != nil && !slices.Contains(r.changed, cluster)
+}
+
+func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Cluster, error) {
+	kind := upstream.Standalone
+	addresses := c.Addresses
+	switch c.Kind {
+	case config.RedisCluster:
+		kind = upstream.Sharded
+	case config.EmbeddedKind:
+		if err := d.startEmbedded(); err != nil {
+			return nil, err
+		}
+		addresses = []string{d.embedded.redis.Addr()}
+	}
+	secure, err := clusterTLS(c.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
+	}
+	return upstream.NewCluster(upstream.Config{
+		Name: c.Name, Kind: kind, Addresses: addresses,
+		Username: c.Auth.Username, Password: c.Auth.Password.Reveal(), TLS: secure,
+		ConnectTimeout: c.ConnectTimeout, RefreshInterval: c.RefreshInterval,
+		Pipes: upstream.PipesConfig{
+			Max: cfg.Pipes.Max, GrowDelay: cfg.Pipes.GrowDelay, IdleTimeout: cfg.Pipes.IdleTimeout, MaxInflight: cfg.Pipes.MaxInflight,
+			Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit,
+		},
+		StreamThreshold: int64(cfg.StreamThreshold),
+	}, d.loops, d.log.Logger), nil
+}
+
+func (d *Daemon) startEmbedded() error {
+	if d.embedded != nil {
+		return nil
+	}
+	redis := miniredis.NewMiniRedis()
+	if err := redis.StartAddr("127.0.0.1:0"); err != nil {
+		return fmt.Errorf("cannot start the embedded backend: %w", err)
+	}
+	d.embedded = &embedded{redis: redis}
+	return nil
+}
+
+func registryOf(cfg *config.Config, options ...tenant.Option) (*tenant.Registry, error) {
+	tenants := make([]*tenant.Tenant, 0, len(cfg.Tenants))
+	for i := range cfg.Tenants {
+		t, err := tenantOf(cfg, &cfg.Tenants[i])
+		if err != nil {
+			return nil, err
+		}
+		tenants = append(tenants, t)
+	}
+	return tenant.NewRegistry(tenants, options...)
+}
+
+func tenantOf(cfg *config.Config, t *config.Tenant) (*tenant.Tenant, error) {
+	mode, ok := tenant.ParseCrossSlot(t.CrossSlot)
+	if !ok {
+		return nil, fmt.Errorf("tenant %q: cross_slot %q is neither split nor error", t.Name, t.CrossSlot)
+	}
+	users := make(map[string]*tenant.User, len(t.Users))
+	for i := range t.Users {
+		verifier, err := verifierOf(&t.Users[i])
+		if err != nil {
+			return nil, fmt.Errorf("tenant %q: user %q: %w", t.Name, t.Users[i].Name, err)
+		}
+		users[t.Users[i].Name] = tenant.NewUser(t.Users[i].Name, verifier)
+	}
+	return &tenant.Tenant{
+		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode,
+		ConnectTimeout: t.ConnectTimeout, CommandTimeout: t.CommandTimeout,
+	}, nil
+}
+
+func verifierOf(u *config.User) (tenant.Verifier, error) {
+	switch {
+	case !u.SHA256.Empty():
+		return tenant.ParseSHA256(u.SHA256.Reveal())
+	case !u.Argon2id.Empty():
+		return tenant.ParseArgon2id(u.Argon2id.Reveal())
+	default:
+		return tenant.VerifierOf(u.Password.Reveal()), nil
+	}
+}
+
+func listenersOf(cfg *config.Config) ([]server.Listener, error) {
+	var all []server.Listener
+	for i := range cfg.Listeners {
+		l := &cfg.Listeners[i]
+		network, address := l.Network()
+		secure, err := listenerTLS(l.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("listener %s: %w", l.Address, err)
+		}
+		all = append(all, server.Listener{Network: network, Address: address, Tenant: l.Tenant, TLS: secure, Mode: os.FileMode(l.Mode)})
+	}
+	return all, nil
+}
+
+func listenerTLS(l *config.ListenerTLS) (*tls.Config, error) {
+	if l == nil {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(l.Cert, l.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot load the certificate: %w", err)
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}
+	if l.ClientCA != "" {
+		if secure.ClientCAs, err = pool(l.ClientCA); err != nil {
+			return nil, err
+		}
+		secure.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return secure, nil
+}
+
+func clusterTLS(c *config.ClusterTLS) (*tls.Config, error) {
+	if c == nil || !c.Enabled {
+		return nil, nil
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify} //nolint:gosec // the operator's choice, off by default
+	var err error
+	if c.CA != "" {
+		if secure.RootCAs, err = pool(c.CA); err != nil {
+			return nil, err
+		}
+	}
+	if c.Cert != "" {
+		certificate, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("cannot load the client certificate: %w", err)
+		}
+		secure.Certificates = []tls.Certificate{certificate}
+	}
+	return secure, nil
+}
+
+func pool(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file) //nolint:gosec // the operator's file
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the certificate authority: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return nil, errors.New("cannot read the certificate authority: no certificate in " + file)
+	}
+	return authorities, nil
+}
+
+// awaitReady gives new clusters a moment to connect before sessions are sent to them.
+func awaitReady(ctx context.Context, clusters []*upstream.Cluster, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, c := range clusters {
+		for {
+			if ready, _ := c.Ready(); ready {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// Check builds what Load does not: certificates, users and routes. It opens nothing.
+func Check(cfg *config.Config) error {
+	if _, err := registryOf(cfg); err != nil {
+		return err
+	}
+	if _, err := listenersOf(cfg); err != nil {
+		return err
+	}
+	for i := range cfg.Clusters {
+		if _, err := clusterTLS(cfg.Clusters[i].TLS); err != nil {
+			return fmt.Errorf("cluster %q: %w", cfg.Clusters[i].Name, err)
+		}
+	}
+	return nil
+}

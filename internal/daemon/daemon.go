@@ -1,0 +1,319 @@
+// Package daemon builds everything from the configuration, runs it, reloads it and stops it. It is the one place where
+// configuration becomes domain values.
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+
+	"github.com/sluiceproxy/sluice/internal/admin"
+	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/config"
+	"github.com/sluiceproxy/sluice/internal/loop"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/server"
+	"github.com/sluiceproxy/sluice/internal/session"
+)
+
+// Options are what the command line decides.
+type Options struct {
+	// Load reads the configuration, at start and for each reload.
+	Load func() (*config.Config, error)
+	// WatchFile, when set, is the configuration file: a change of it reloads.
+	WatchFile string
+	Version   string
+	// Reload asks for a reload with each value, as SIGHUP does. May be nil.
+	Reload <-chan struct{}
+	// Out gets what a person at a terminal wants to know at start. May be nil.
+	Out io.Writer
+	// Log overrides the logger that the configuration asks for.
+	Log *zap.Logger
+	// Started, when set, is called once clients can connect.
+	Started func(*Daemon)
+}
+
+// Daemon is a running proxy.
+type Daemon struct {
+	options  Options
+	config   *config.Config // in force; touched by run only
+	log      *logger
+	loops    []*loop.Loop
+	shared   *session.Shared
+	server   *server.Server
+	admin    *admin.Server
+	registry *prometheus.Registry
+	embedded *embedded
+	reloads  reloadMetrics
+	closing  sync.WaitGroup // clusters on their way out
+
+	mu struct {
+		sync.Mutex
+		table *route.Table // in force, for /readyz and metrics
+	}
+}
+
+// Run runs a daemon until ctx ends, then drains it. The error tells why it could not start, or that clients were cut off.
+func Run(ctx context.Context, o Options) error {
+	cfg, err := o.Load()
+	if err != nil {
+		return err
+	}
+	d := &Daemon{options: o, config: cfg}
+	if d.log, err = newLogger(cfg.Log, o.Log); err != nil {
+		return err
+	}
+	defer d.log.sync()
+	if err := d.start(ctx); err != nil {
+		d.abort()
+		return err
+	}
+	d.announce()
+	if o.Started != nil {
+		o.Started(d)
+	}
+	d.watch(ctx)
+	return d.stop()
+}
+
+// start builds everything. Nothing accepts clients unless all of it is there.
+func (d *Daemon) start(ctx context.Context) error {
+	cfg := d.config
+	for _, warning := range cfg.Warnings {
+		d.log.Warn(warning)
+	}
+	for i := range loopCount(cfg.Loops) {
+		l, err := loop.New(i)
+		if err != nil {
+			return err
+		}
+		d.loops = append(d.loops, l)
+	}
+	table, err := d.build(cfg, nil)
+	if err != nil {
+		return err
+	}
+	d.startSessions(table)
+	d.server = server.New(server.Options{MaxClients: cfg.Clients.Max, TCPKeepalive: cfg.Clients.TCPKeepalive}, d.shared, d.log.Logger)
+	listeners, err := listenersOf(cfg)
+	if err != nil {
+		return err
+	}
+	if err := d.server.Listen(ctx, listeners); err != nil {
+		return err
+	}
+	d.registerMetrics()
+	if !cfg.Admin.Off() {
+		if err := d.startAdmin(ctx); err != nil {
+			return err
+		}
+	}
+	return d.server.Serve()
+}
+
+// loopCount is how many loops there are: as many as the machine runs at once unless the configuration says otherwise.
+// They are used one after the other, as load asks for them.
+func loopCount(configured int) int {
+	if configured > 0 {
+		return configured
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (d *Daemon) startSessions(table *route.Table) {
+	cfg := d.config
+	d.shared = session.NewShared(session.Settings{
+		MaxInflight:     cfg.Clients.MaxInflight,
+		OutputBuffer:    int(cfg.Clients.OutputBuffer),
+		OutputGrace:     outputGrace,
+		IdleTimeout:     cfg.Clients.IdleTimeout,
+		RedisVersion:    command.ServerVersion,
+		Version:         d.options.Version,
+		StreamThreshold: int64(cfg.StreamThreshold),
+	}, runID())
+	d.publish(table)
+	for _, l := range d.loops {
+		d.shared.Workers = append(d.shared.Workers, session.NewWorker(l, d.shared))
+	}
+	for i, l := range d.loops {
+		l.Start()
+		l.Call(d.shared.Workers[i].Begin)
+	}
+	for _, c := range table.Clusters() {
+		c.Start()
+	}
+}
+
+// outputGrace is how long a client may stay over its output bound.
+const outputGrace = 10 * time.Second
+
+func runID() string {
+	var b [20]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// publish puts a table in force.
+func (d *Daemon) publish(table *route.Table) {
+	d.mu.Lock()
+	d.mu.table = table
+	d.mu.Unlock()
+	d.shared.Table.Store(table)
+}
+
+func (d *Daemon) table() *route.Table {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.table
+}
+
+func (d *Daemon) startAdmin(ctx context.Context) (err error) {
+	d.admin, err = admin.Listen(ctx, admin.Options{
+		Address: d.config.Admin.Address, PProf: d.config.Admin.PProf,
+		Gatherer: d.registry, Ready: d.notReady, Log: d.log.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	d.admin.Serve()
+	return nil
+}
+
+// notReady lists the clusters without a usable map and the tenants that wait for them.
+func (d *Daemon) notReady() (missing []admin.NotReady) {
+	if d.server.Draining() {
+		return []admin.NotReady{{Reason: "draining"}}
+	}
+	table := d.table()
+	for name, c := range table.Clusters() {
+		ready, reason := c.Ready()
+		if ready {
+			continue
+		}
+		item := admin.NotReady{Cluster: name, Reason: reason}
+		for _, t := range table.Registry.All() {
+			if t.Cluster == name {
+				item.Tenants = append(item.Tenants, t.Name)
+			}
+		}
+		missing = append(missing, item)
+	}
+	slices.SortFunc(missing, func(a, b admin.NotReady) int { return compare(a.Cluster, b.Cluster) })
+	return missing
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (d *Daemon) registerMetrics() {
+	d.registry = prometheus.NewRegistry()
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_build_info", Help: "Always 1; the labels tell the version.",
+		ConstLabels: prometheus.Labels{"version": d.options.Version, "go": runtime.Version()},
+	}, func() float64 { return 1 })
+	d.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		d.shared, d.server, clustersCollector{d}, &d.reloads)
+	d.reloads.succeeded(time.Now())
+}
+
+// clustersCollector collects from the clusters in force.
+type clustersCollector struct{ daemon *Daemon }
+
+// Describe implements prometheus.Collector.
+func (c clustersCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c clustersCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, cluster := range c.daemon.table().Clusters() {
+		cluster.Collect(ch)
+	}
+}
+
+// Addresses are where clients can connect.
+func (d *Daemon) Addresses() []net.Addr { return d.server.Addresses() }
+
+// AdminAddress is where the admin port listens; empty when it is off.
+func (d *Daemon) AdminAddress() string {
+	if d.admin == nil {
+		return ""
+	}
+	return d.admin.Address()
+}
+
+// Sessions is the number of connected clients.
+func (d *Daemon) Sessions() int { return d.shared.Clients() }
+
+// stop drains and ends everything.
+func (d *Daemon) stop() error {
+	d.log.Info("draining", zap.Int("clients", d.shared.Clients()), zap.Duration("timeout", d.config.DrainTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), d.config.DrainTimeout)
+	cut := d.server.Drain(ctx)
+	cancel()
+	d.closeUpstreams()
+	err := d.closeAdmin()
+	if cut > 0 {
+		err = errors.Join(err, fmt.Errorf("%d clients were not done within drain_timeout and were disconnected", cut))
+	}
+	d.log.Info("stopped", zap.Int("cut", cut))
+	return err
+}
+
+func (d *Daemon) closeUpstreams() {
+	for _, c := range d.table().Clusters() {
+		c.Close()
+	}
+	d.closing.Wait()
+	for _, l := range d.loops {
+		l.Stop()
+		l.Wait()
+	}
+	d.embedded.close()
+}
+
+func (d *Daemon) closeAdmin() error {
+	if d.admin == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return d.admin.Close(ctx)
+}
+
+// abort ends what a failed start has begun.
+func (d *Daemon) abort() {
+	if d.server != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		d.server.Drain(ctx)
+	}
+	if d.mu.table != nil {
+		for _, c := range d.mu.table.Clusters() {
+			c.Close()
+		}
+	}
+	for _, l := range d.loops {
+		l.Stop()
+		l.Wait()
+	}
+	d.embedded.close()
+	_ = d.closeAdmin()
+}

@@ -1,0 +1,33 @@
+// Package route decides where a command goes: from the tenant to its cluster, from the keys to a slot, and, when the
+// keys lie in several slots, into which parts it is split and how their replies become one.
+package route
+
+import (
+	"fmt"
+
+	"github.com/sluiceproxy/sluice/internal/tenant"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+)
+
+// Table is who is served from where, at one moment. It is immutable and swapped whole; a session uses one table for a
+// batch.
+type Table struct {
+	Registry *tenant.Registry
+	clusters map[string]*upstream.Cluster
+}
+
+// NewTable joins tenants and clusters. Every tenant's cluster must be among them.
+func NewTable(registry *tenant.Registry, clusters map[string]*upstream.Cluster) (*Table, error) {
+	for _, t := range registry.All() {
+		if clusters[t.Cluster] == nil {
+			return nil, fmt.Errorf("cannot route tenant %q: there is no cluster %q", t.Name, t.Cluster)
+		}
+	}
+	return &Table{Registry: registry, clusters: clusters}, nil
+}
+
+// Cluster is the cluster that a tenant's data is on.
+func (t *Table) Cluster(of *tenant.Tenant) *upstream.Cluster { return t.clusters[of.Cluster] }
+
+// Clusters are all clusters by name. The map must not be changed.
+func (t *Table) Clusters() map[string]*upstream.Cluster { return t.clusters }

@@ -1,0 +1,79 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/pipe"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+)
+
+// Every error that a client can get from the proxy itself, other than Redis's texts about command lines (package
+// command) and malformed input (package resp), is in this file. Prefixes are Redis's, because clients act on them. None
+// names a backend address.
+const (
+	errNoAuth          = "NOAUTH Authentication required."
+	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoPassword      = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errAuthBusy        = "ERR too many passwords are being checked; try again"
+	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errNoProto         = "NOPROTO unsupported protocol version"
+	errProtoInteger    = "ERR Protocol version is not an integer or out of range"
+	errCrossSlot       = "CROSSSLOT Keys in request don't hash to the same slot"
+	errSyntax          = "ERR syntax error"
+	errNotInteger      = "ERR value is not an integer or out of range"
+	errIndexRange      = "ERR DB index is out of range"
+	errClientName      = "ERR Client names cannot contain spaces, newlines or special characters."
+	errSharded         = "ERR SELECT is not allowed in cluster mode"
+	errTenantGone      = "ERR this tenant is no longer served here"
+	errMaxClients      = "ERR max number of clients reached"
+	errOutputTooLarge  = "ERR output buffer limit reached"
+	errArgumentTooLong = "ERR an argument of this command is longer than the proxy's stream threshold"
+	errKeyAfterLong    = "ERR an argument longer than the proxy's stream threshold stands before the key, so the node is not known; put the key first or use a smaller argument"
+)
+
+func errNotSupportedYet(name string) string {
+	return "ERR '" + name + "' needs a connection of its own, which is not supported yet by this proxy"
+}
+
+func errAdmin(name string) string {
+	return "NOPERM '" + name + "' concerns the operation of the backend and is not available through this proxy"
+}
+
+func errOneNode(name string) string {
+	return "ERR '" + name + "' would see one node of the cluster only, which is not supported yet by this proxy"
+}
+
+func errDatabase(database int) string {
+	return fmt.Sprintf("NOPERM this tenant may not use database %d", database)
+}
+
+// errFailed is what the client gets instead of a reply.
+func errFailed(f pipe.Failure, timeout time.Duration) string {
+	outcome := "; the command was not executed"
+	if f.InDoubt {
+		outcome = "; the command may have been executed, its outcome is unknown"
+	}
+	switch f.Reason {
+	case pipe.TimedOut:
+		return fmt.Sprintf("ERR upstream timeout: no reply within %s%s", timeout, outcome)
+	case pipe.Unavailable:
+		return "ERR upstream unavailable: the node of this key cannot be reached" + outcome
+	case pipe.Malformed:
+		return "ERR upstream sent a malformed reply" + outcome
+	default:
+		return "ERR upstream connection lost" + outcome
+	}
+}
+
+// errNotSent is what the client gets when no node could take the command.
+func errNotSent(outcome upstream.Outcome) string {
+	switch outcome {
+	case upstream.Uncovered:
+		return "CLUSTERDOWN Hash slot not served"
+	case upstream.Full:
+		return "ERR upstream overloaded: too many commands are waiting for this node; try again"
+	default:
+		return "ERR upstream unavailable: the node of this key cannot be reached; the command was not executed"
+	}
+}

@@ -1,0 +1,115 @@
+package session
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/sluiceproxy/sluice/internal/command"
+)
+
+// runLocal answers what the proxy itself answers. Commands that change how the session is served are barriers: what was
+// sent before them is settled first. It returns false when the command must wait.
+func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
+	if changesSession(cmd.Name) && s.head != nil {
+		return false
+	}
+	if s.stats != nil {
+		s.stats.observe(cmd.Class, 0)
+	}
+	switch cmd.Name {
+	case "ping":
+		s.ping(args)
+	case "echo":
+		s.replyBulk(args[1])
+	case "auth":
+		s.auth(args)
+	case "hello":
+		s.hello(args)
+	case "quit":
+		s.replyOK()
+		s.finish()
+	case "reset":
+		s.reset()
+	case "select":
+		s.selectDatabase(args[1])
+	case "time":
+		s.time()
+	case "role":
+		s.replyLocal([]byte("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"))
+	case "info":
+		s.info(args[1:])
+	case "readonly", "readwrite", "asking":
+		s.replyOK()
+	default:
+		return s.runContainer(cmd, args)
+	}
+	return true
+}
+
+// changesSession lists the barriers.
+func changesSession(name string) bool {
+	switch name {
+	case "auth", "hello", "quit", "reset", "select", "client|reply":
+		return true
+	}
+	return false
+}
+
+// runContainer answers the subcommands of COMMAND and CLIENT.
+func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
+	if cmd.Name == "command" || cmd.Parent != nil && cmd.Parent.Name == "command" {
+		s.replyLocal(command.AppendReply(nil, args, int(s.protocol)))
+		return true
+	}
+	return s.client(cmd, args)
+}
+
+func (s *Session) ping(args [][]byte) {
+	switch len(args) {
+	case 1:
+		s.replyLocal(replyPong)
+	case 2:
+		s.replyBulk(args[1])
+	default:
+		s.appendError("ERR " + command.WrongArity("ping"))
+	}
+}
+
+// reset returns the session to the state of a new one, as RESET does.
+func (s *Session) reset() {
+	s.leave()
+	s.tenant, s.user, s.local = nil, nil, nil
+	s.limits = &s.worker.strict
+	s.protocol, s.reply, s.name, s.database = 2, replyOn, "", 0
+	s.become(s.worker.snapshot().Registry.ForListener(s.bound), nil)
+	s.replyLocal([]byte("+RESET\r\n"))
+}
+
+func (s *Session) selectDatabase(arg []byte) {
+	database, err := strconv.Atoi(string(arg))
+	switch {
+	case err != nil:
+		s.appendError(errNotInteger)
+	case s.sharded && database != 0:
+		s.appendError(errSharded)
+	case database < 0:
+		s.appendError(errIndexRange)
+	case !s.tenant.Allows(database):
+		s.appendError(errDatabase(database))
+	default:
+		s.database = database
+		s.retarget()
+		s.replyOK()
+	}
+}
+
+func (s *Session) time() {
+	now := time.Now()
+	b := redcon.AppendArray(s.worker.buf[:0], 2)
+	b = redcon.AppendBulkString(b, strconv.FormatInt(now.Unix(), 10))
+	b = redcon.AppendBulkString(b, strconv.Itoa(now.Nanosecond()/1000))
+	s.worker.buf = b
+	s.replyLocal(b)
+}

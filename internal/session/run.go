@@ -1,0 +1,178 @@
+package session
+
+import (
+	"github.com/tidwall/redcon"
+
+	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+	"github.com/sluiceproxy/sluice/pkg/resp"
+)
+
+// run handles one command, which is whole. It returns false when the command must wait; it is then given again, from its
+// first byte. raw and what is cut from it are valid during the call only.
+func (s *Session) run(raw []byte) bool {
+	w := s.worker
+	args := resp.AppendArgs(w.args[:0], raw)
+	w.args = args
+	if len(args) == 0 {
+		return true // Redis skips empty commands
+	}
+	cmd := command.Lookup(args[0])
+	if cmd == nil {
+		return s.refuse("ERR " + command.UnknownCommand(args))
+	}
+	if len(cmd.Subcommands) > 0 {
+		sub, err := cmd.Resolve(args)
+		if err != nil {
+			return s.refuse("ERR " + err.Error())
+		}
+		cmd = sub
+	}
+	if !cmd.CheckArity(len(args)) {
+		return s.refuse("ERR " + command.WrongArity(cmd.Name))
+	}
+	if s.tenant == nil && cmd.Flags&command.NoAuth == 0 {
+		return s.refuse(errNoAuth)
+	}
+	s.lastName = cmd.Name
+	switch cmd.KindFor(args) {
+	case command.KindLocal:
+		return s.runLocal(cmd, args)
+	case command.KindDedicated:
+		return s.refuse(errNotSupportedYet(cmd.Name))
+	case command.KindAdmin:
+		return s.refuse(errAdmin(cmd.Name))
+	default:
+		return s.forward(cmd, args, raw)
+	}
+}
+
+// refuse answers the command at hand with an error; the connection stays.
+func (s *Session) refuse(text string) bool {
+	if s.stats != nil {
+		s.stats.refused++
+	}
+	s.appendError(text)
+	return true
+}
+
+// forward sends the command to the node that has its keys.
+func (s *Session) forward(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if s.epoch != s.local.Epoch() {
+		if s.head != nil {
+			return false // what is in flight went by other routes: it is settled first, so that order holds
+		}
+		s.epoch = s.local.Epoch()
+	}
+	w := s.worker
+	at := route.NoSlot
+	if s.sharded {
+		var decision route.Decision
+		decision, at, w.keys = route.Decide(cmd, args, s.tenant.CrossSlot, w.keys)
+		switch decision {
+		case route.CrossSlot:
+			return s.refuse(errCrossSlot)
+		case route.OneNode:
+			if s.local.Shards() > 1 {
+				return s.refuse(errOneNode(cmd.Name))
+			}
+		case route.Split:
+			s.split(cmd, args)
+			return true
+		}
+	}
+	if s.loose {
+		raw = w.encode(args)
+	}
+	p := s.newPending(cmd.Class)
+	p.ReadOnly = cmd.Flags&command.ReadOnly != 0
+	s.submit(p, at, raw)
+	return true
+}
+
+// submit sends p's request, or answers p with the reason why no node could take it.
+func (s *Session) submit(p *pending, at int32, request []byte) {
+	s.prepare(p, at)
+	if outcome := s.local.Send(&p.Call, request); outcome != upstream.Sent {
+		p.notSent(outcome)
+		return
+	}
+	p.others++
+	if p.Pipe().Conn().Attached() {
+		return
+	}
+	if limit := s.tenant.ConnectTimeout; limit > 0 && limit < s.tenant.CommandTimeout {
+		p.Deadline = p.since + int64(limit)
+	}
+}
+
+// prepare fills in where a call goes and how long it may take.
+func (s *Session) prepare(p *pending, at int32) {
+	p.Origin, p.Slot, p.Lane, p.Target = &s.origin, at, uint32(s.id), uint32(s.target)
+	if timeout := s.tenant.CommandTimeout; timeout > 0 {
+		p.Deadline = p.since + int64(timeout)
+	}
+}
+
+// notSent answers a call that no pipe has taken.
+func (p *pending) notSent(outcome upstream.Outcome) {
+	p.stats.notSent++
+	reply := appendError(nil, errNotSent(outcome))
+	if p.parent != nil {
+		p.partReply(reply, true)
+		return
+	}
+	p.session.deliver(p, reply, true)
+}
+
+// encode writes a command as an array of bulk strings, as nodes expect it.
+func (w *Worker) encode(args [][]byte) []byte {
+	b := redcon.AppendArray(w.buf[:0], len(args))
+	for _, arg := range args {
+		b = redcon.AppendBulk(b, arg)
+	}
+	w.buf = keepSmall(b)
+	return b
+}
+
+// keepSmall drops a buffer that one large use made large.
+func keepSmall(b []byte) []byte {
+	if cap(b) > 64<<10 {
+		return nil
+	}
+	return b
+}
+
+// split sends a command in parts, one for each slot, and answers when all parts are answered.
+func (s *Session) split(cmd *command.Command, args [][]byte) {
+	g := route.SplitCommand(cmd, args, s.worker.keys)
+	parent := s.newPending(cmd.Class)
+	parent.gather = g
+	parent.others = len(g.Parts)
+	for i := range g.Parts {
+		p := s.worker.take()
+		p.session, p.parent, p.part, p.class, p.stats, p.since = s, parent, i, cmd.Class, s.stats, parent.since
+		p.ReadOnly = cmd.Flags&command.ReadOnly != 0
+		s.prepare(p, g.Parts[i].Slot)
+		if outcome := s.local.Send(&p.Call, g.Parts[i].Request); outcome != upstream.Sent {
+			p.others = 1
+			p.notSent(outcome)
+			p.Free(nil)
+			continue
+		}
+		p.others = 1
+	}
+}
+
+// partReply takes bytes of the reply to a part; the last part's end answers the command.
+func (p *pending) partReply(b []byte, last bool) {
+	parent := p.parent
+	s := parent.session
+	if s == nil {
+		return
+	}
+	if parent.gather.Add(p.part, b, last) {
+		s.deliver(parent, parent.gather.AppendReply(nil), true)
+	}
+}

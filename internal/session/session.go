@@ -1,0 +1,337 @@
+// Package session is one client connection: what it sends is cut into commands, each is answered here or sent to a
+// pipe, and the replies leave in the order of the commands. A session is a state machine on a loop: it has no
+// goroutine and takes no lock.
+package session
+
+import (
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/loop"
+	"github.com/sluiceproxy/sluice/internal/pipe"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/tenant"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+	"github.com/sluiceproxy/sluice/pkg/resp"
+)
+
+const (
+	// unreadMax is how much unconsumed input a waiting session holds before it lets the rest wait in the kernel.
+	unreadMax = 64 << 10
+	// replyGuess is what the replies of a new session are taken to be on average, until it has had some.
+	replyGuess = 32 << 10
+)
+
+// Mode says who reads what the client sends.
+type Mode uint8
+
+// The modes. Pinned and subscribed sessions have a dedicated connection.
+const (
+	ModeNormal    Mode = iota // commands go to shared pipes
+	ModeStreaming             // a command too long to be held goes to a dedicated connection as it arrives
+	ModeClosing               // nothing more is read; what is owed is sent
+)
+
+// Session is one client. Everything in it belongs to its loop.
+type Session struct {
+	worker *Worker
+	conn   *loop.Conn
+	scan   resp.CommandScanner
+	limits *resp.CommandLimits
+
+	id       uint64
+	protocol int8 // 2 or 3
+	mode     Mode
+	barrier  bool // a command waits for an answer from off the loop, or must be alone: nothing is consumed
+	stopped  bool // unconsumed input may be left: look again when something is settled
+	loose    bool // the command at hand must be encoded anew
+	reply    replyMode
+	drain    bool // close as soon as nothing is owed
+
+	registry *tenant.Registry // of the table that tenant was taken from
+	tenant   *tenant.Tenant   // nil: not authenticated
+	user     *tenant.User
+	stats    *tenantStats
+	local    *upstream.Local // the loop's part of the tenant's cluster
+	epoch    uint32          // of local, under which the calls in flight were sent
+	sharded  bool
+	target   upstream.Target
+	database int
+
+	origin   pipe.Origin
+	head     *pending // commands without a reply, oldest first
+	tail     *pending
+	alone    *pending // to be tried again; nothing may overtake it
+	inflight int
+	held     int // bytes of replies that wait for an earlier one
+	average  int // of a reply's length, smoothed
+
+	stream *streaming // in ModeStreaming
+	holds  []*pending // whose pipes wait, because the client takes a large reply too slowly
+
+	bound      string // tenant of the listener
+	name       string
+	libName    string
+	libVersion string
+	peer       string
+	listener   string
+	lastName   string // of the last command
+	created    int64
+	lastActive int64
+	overSince  int64 // since when more than the output bound is unread; 0: it is not
+
+	next, prev *Session
+}
+
+// Origin is where a client came from.
+type Origin struct {
+	// Peer and Listener are addresses, for CLIENT LIST.
+	Peer, Listener string
+	// Tenant is the one that the listener is bound to; empty: by AUTH.
+	Tenant string
+}
+
+// New makes the session of a new client. The caller attaches a transport to Conn.
+func (w *Worker) New(from Origin) *Session {
+	s := &Session{
+		worker: w, id: w.shared.nextID.Add(1), protocol: 2, average: replyGuess, limits: &w.strict,
+		bound: from.Tenant, peer: from.Peer, listener: from.Listener,
+		created: w.Loop.Now(), lastActive: w.Loop.Now(),
+	}
+	s.conn = w.Loop.NewConn(s, &w.Stats.Traffic)
+	w.sessions.add(s)
+	w.shared.clients.Add(1)
+	w.Stats.Accepted++
+	s.become(w.snapshot().Registry.ForListener(from.Tenant), nil)
+	return s
+}
+
+// Conn is the client's connection.
+func (s *Session) Conn() *loop.Conn { return s.conn }
+
+// become makes the session a tenant's: at once when the tenant needs no password, else by AUTH.
+func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
+	if t == nil || user == nil && !t.Open() {
+		return
+	}
+	w := s.worker
+	if s.tenant == nil || s.tenant.Name != t.Name {
+		s.database = t.Databases[0]
+	}
+	s.leave()
+	s.registry, s.tenant, s.user = w.table.Registry, t, user
+	s.stats = w.statsOf(t.Name)
+	s.stats.clients++
+	cluster := w.table.Cluster(t)
+	s.local = cluster.Local(w.Loop.ID())
+	s.local.Users++
+	s.epoch = s.local.Epoch()
+	s.sharded = s.local.Sharded()
+	s.limits = &w.limits
+	s.retarget()
+}
+
+// leave takes the session out of its tenant's counts.
+func (s *Session) leave() {
+	if s.stats == nil {
+		return
+	}
+	s.stats.clients--
+	s.stats = nil
+	s.local.Users--
+}
+
+func (s *Session) retarget() { s.target = upstream.MakeTarget(int(s.protocol), s.database) }
+
+// adoptTable follows a swap of the routing table: an unchanged tenant costs one comparison, a changed one is taken over
+// when nothing is in flight, and a session whose tenant or user is gone is disconnected.
+func (s *Session) adoptTable() (wait bool) {
+	table := s.worker.snapshot()
+	if s.tenant == nil || s.registry == table.Registry {
+		return false
+	}
+	if s.head != nil || s.mode != ModeNormal {
+		return true
+	}
+	return s.follow(table)
+}
+
+// follow takes the session over to another table. Nothing is in flight.
+func (s *Session) follow(table *route.Table) (wait bool) {
+	t := table.Registry.Tenant(s.tenant.Name)
+	switch {
+	case t == nil, s.user == nil && !t.Open(), s.user != nil && t.Users[s.user.Name] == nil:
+		s.appendError(errTenantGone)
+		s.finish()
+		return true
+	case s.user != nil:
+		s.user = t.Users[s.user.Name]
+	}
+	if !t.Allows(s.database) {
+		s.database = t.Databases[0]
+	}
+	s.become(t, s.user)
+	return false
+}
+
+// Data implements loop.Handler: it cuts the input into commands and runs them, as long as none has to wait.
+func (s *Session) Data(b []byte) int {
+	w := s.worker
+	s.lastActive = w.Loop.Now()
+	s.stopped = false
+	if s.mode == ModeStreaming {
+		return s.streamOn(b)
+	}
+	if s.mode == ModeClosing {
+		return len(b)
+	}
+	if s.adoptTable() {
+		return s.stop(b, 0)
+	}
+	if s.local != nil {
+		s.local.Refresh()
+	}
+	at := 0
+	for at < len(b) {
+		if s.mustWait() {
+			return s.stop(b, at)
+		}
+		n, err := s.scan.Scan(b[at:], s.limits)
+		if err != nil {
+			s.malformed(err)
+			return len(b)
+		}
+		if n == 0 {
+			return s.incomplete(b, at)
+		}
+		s.loose = !s.scan.Verbatim()
+		if !s.run(b[at : at+n]) {
+			return s.stop(b, at)
+		}
+		at += n
+		if s.mode != ModeNormal || s.conn.Closed() {
+			return len(b)
+		}
+	}
+	s.conn.Expect(0)
+	return at
+}
+
+// incomplete keeps the beginning of a command, or begins to stream one that is too long to be kept.
+func (s *Session) incomplete(b []byte, at int) int {
+	if _, _, length, _, open := s.scan.OpenBulk(); open && length > s.worker.shared.Settings.StreamThreshold {
+		if s.head != nil {
+			return s.stop(b, at) // what is in flight is settled first: the dedicated connection could overtake it
+		}
+		return at + s.beginStream(b[at:])
+	}
+	s.conn.Expect(s.scan.Need())
+	return at
+}
+
+// mustWait reports whether no further command may be begun now. Commands are held back, never refused: too much in
+// flight is no error of the client's.
+func (s *Session) mustWait() bool {
+	limits := &s.worker.shared.Settings
+	if s.barrier || s.alone != nil {
+		return true
+	}
+	if s.head == nil {
+		return s.conn.Pending() > limits.OutputBuffer/2
+	}
+	return s.inflight >= limits.MaxInflight || s.held+s.conn.Pending()+s.inflight*s.average > limits.OutputBuffer/2
+}
+
+// stop leaves what begins at at for later.
+func (s *Session) stop(b []byte, at int) int {
+	s.stopped = true
+	if len(b)-at > unreadMax {
+		s.conn.Pause()
+	}
+	return at
+}
+
+// goOn looks again at input that was left, after something that it may have waited for.
+func (s *Session) goOn() {
+	if !s.stopped || s.conn.Closed() {
+		return
+	}
+	s.conn.Resume()
+	s.conn.Again()
+}
+
+// malformed answers bytes that are not RESP as Redis does and closes.
+func (s *Session) malformed(err error) {
+	s.worker.Stats.ProtocolErrors++
+	s.appendError("ERR " + err.Error())
+	s.finish()
+}
+
+// finish stops reading and closes when what is owed has been sent.
+func (s *Session) finish() {
+	s.mode = ModeClosing
+	if s.head == nil {
+		s.conn.CloseFlushed()
+	}
+}
+
+// Drain closes the session as soon as nothing of it is in flight. On its loop.
+func (s *Session) Drain() {
+	s.drain = true
+	if s.head == nil && s.mode == ModeNormal && s.conn.Unread() == 0 {
+		s.finish()
+	}
+}
+
+// Kill closes the session at once. On its loop.
+func (s *Session) Kill(err error) { s.conn.Close(err) }
+
+// EOF implements loop.Handler: commands that were sent before the end still get their replies.
+func (s *Session) EOF() {
+	if s.mode == ModeStreaming {
+		s.conn.Close(nil) // in the middle of a command
+		return
+	}
+	if s.conn.Unread() > 0 && s.stopped {
+		s.drain = true // whole commands wait in the input
+		return
+	}
+	s.finish()
+}
+
+// Drained implements loop.Handler.
+func (s *Session) Drained() {
+	s.continuePipes()
+	s.overSince = 0
+	s.goOn()
+}
+
+// Closed implements loop.Handler: what is in flight is nobody's now.
+func (s *Session) Closed(error) {
+	s.continuePipes()
+	s.abandonStream()
+	for s.head != nil {
+		p := s.head
+		s.unlink()
+		p.session = nil
+		s.worker.recycle(p)
+	}
+	s.leave()
+	s.worker.sessions.remove(s)
+	s.worker.shared.clients.Add(-1)
+}
+
+// checkLimits disconnects a client that is idle, or that leaves too much unread for too long.
+func (s *Session) checkLimits(now int64) {
+	limits := &s.worker.shared.Settings
+	switch {
+	case limits.IdleTimeout > 0 && s.head == nil && s.mode == ModeNormal && now-s.lastActive > int64(limits.IdleTimeout):
+		s.worker.Stats.IdleClosed++
+		s.conn.Close(nil)
+	case s.overSince != 0 && now-s.overSince > int64(limits.OutputGrace), s.mode == ModeClosing && now-s.lastActive > int64(closeGrace):
+		s.worker.Stats.OutputLimit++
+		s.conn.Close(nil)
+	}
+}
+
+// closeGrace is how long a client may take to read the last replies of a connection that is to be closed.
+const closeGrace = 30 * time.Second

@@ -1,0 +1,186 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+	"github.com/sluiceproxy/sluice/pkg/resp"
+	"github.com/sluiceproxy/sluice/pkg/slot"
+)
+
+const (
+	// streamAhead is how much of a streamed command may wait for the node before the client is held back.
+	streamAhead = 1 << 20
+	// dedicatedRetry is the time between two attempts to get a connection when all are lent.
+	dedicatedRetry = 5 * time.Millisecond
+)
+
+var errCutShort = errors.New("a command ended before it was whole")
+
+// streaming is a command too long to be held: it goes to a dedicated connection as it arrives. Nothing else of the
+// session is in flight until it is answered, because commands on other connections could overtake it.
+type streaming struct {
+	rest    resp.CommandRest
+	conn    *upstream.Dedicated // nil: what comes is read and dropped, because the command has been answered
+	pending *pending            // nil: answered
+	ended   bool                // the command has been passed on whole
+}
+
+// beginStream starts to pass on a command of which b holds the beginning, up to within a long argument. It returns how
+// many bytes it took: all, or none when no connection is free and the client has to wait.
+func (s *Session) beginStream(b []byte) int {
+	_, start, _, argc, _ := s.scan.OpenBulk()
+	cmd, at, problem := s.judgeStream(b[:start], argc)
+	var conn *upstream.Dedicated
+	if problem == "" {
+		s.epoch = s.local.Epoch()
+		var outcome upstream.Outcome
+		conn, outcome = s.local.Dedicate(at, uint32(s.id), s.target, s)
+		if outcome == upstream.Full {
+			s.stopped = true
+			s.conn.Pause()
+			s.worker.Loop.After(dedicatedRetry, s.goOn)
+			return 0
+		}
+		if outcome != upstream.Sent {
+			problem = errNotSent(outcome)
+		}
+	}
+	s.stream = &streaming{rest: s.scan.Rest(b, *s.limits), conn: conn}
+	s.mode = ModeStreaming
+	s.scan.Reset()
+	s.conn.Expect(0)
+	if problem != "" {
+		s.refuse(problem)
+		return len(b)
+	}
+	p := s.newPending(cmd.Class)
+	s.prepare(p, at)
+	p.Deadline = 0 // set when the command is whole
+	p.others++
+	s.stream.pending = p
+	conn.Pipe().SendOpen(&p.Call, b)
+	return len(b)
+}
+
+// judgeStream finds out from the arguments in front of the long one where the command goes, or why it cannot.
+func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at int32, problem string) {
+	at = route.NoSlot
+	args := resp.AppendArgs(s.worker.args[:0], front[:bytes.LastIndexByte(front, '$')])
+	if len(args) == 0 {
+		return nil, at, "ERR unknown command: its name is too long"
+	}
+	if cmd = command.Lookup(args[0]); cmd == nil {
+		return nil, at, "ERR " + command.UnknownCommand(args)
+	}
+	switch {
+	case !cmd.CheckArity(argc):
+		return nil, at, "ERR " + command.WrongArity(cmd.Name)
+	case s.tenant == nil:
+		return nil, at, errNoAuth
+	case cmd.Kind == command.KindDedicated:
+		return nil, at, errNotSupportedYet(cmd.Name)
+	case cmd.Kind == command.KindAdmin:
+		return nil, at, errAdmin(cmd.Name)
+	case cmd.Kind == command.KindLocal:
+		return nil, at, errArgumentTooLong
+	case !s.sharded:
+		return cmd, at, ""
+	}
+	first := cmd.FirstKey
+	if first <= 0 || first >= len(args) {
+		return nil, at, errKeyAfterLong
+	}
+	return cmd, int32(slot.Of(args[first])), ""
+}
+
+// streamOn takes the next bytes of the streamed command.
+func (s *Session) streamOn(b []byte) int {
+	st := s.stream
+	n, done, err := st.rest.Feed(b)
+	if err != nil {
+		s.abandonStream()
+		s.malformed(err)
+		return len(b)
+	}
+	if st.conn != nil {
+		st.conn.Pipe().More(b[:n])
+	}
+	if done {
+		s.endStream()
+		if s.mode == ModeNormal {
+			s.stopped = true
+			s.conn.Again()
+		}
+		return n
+	}
+	if st.conn != nil && st.conn.Pipe().Backlog() > streamAhead {
+		s.conn.Pause()
+	}
+	return n
+}
+
+// endStream is called when the command has been passed on, or dropped, whole.
+func (s *Session) endStream() {
+	st := s.stream
+	st.ended = true
+	s.mode = ModeNormal
+	if st.conn == nil {
+		s.stream = nil
+		return
+	}
+	s.barrier = true // until it is answered
+	st.conn.Pipe().Finish(&st.pending.Call)
+	if timeout := s.tenant.CommandTimeout; timeout > 0 {
+		st.pending.Deadline = s.worker.Loop.Now() + int64(timeout)
+	}
+}
+
+// streamSettled is called when the streamed command has its answer, which may be a failure before it was whole.
+func (s *Session) streamSettled() {
+	st := s.stream
+	st.pending = nil
+	s.barrier = false
+	s.releaseDedicated(st)
+	if st.ended {
+		s.stream = nil
+		return
+	}
+	s.conn.Resume()
+}
+
+// releaseDedicated gives the connection back, or closes it when a part of a command is on it.
+func (s *Session) releaseDedicated(st *streaming) {
+	if st.conn == nil {
+		return
+	}
+	if !st.ended {
+		st.conn.Pipe().Conn().Close(errCutShort)
+	}
+	st.conn.GiveBack()
+	st.conn = nil
+}
+
+// abandonStream gives up a streamed command, because the client is gone or sent something malformed.
+func (s *Session) abandonStream() {
+	if s.stream == nil {
+		return
+	}
+	st := s.stream
+	s.stream = nil
+	if st.pending != nil {
+		st.pending.silent = true
+	}
+	s.releaseDedicated(st)
+}
+
+// DedicatedDrained implements upstream.DedicatedUser.
+func (s *Session) DedicatedDrained() {
+	if s.mode == ModeStreaming {
+		s.conn.Resume()
+	}
+}

@@ -1,0 +1,155 @@
+package session
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sluiceproxy/sluice/internal/loop"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/pkg/resp"
+)
+
+// Settings are what all sessions have in common. They do not change while the process runs.
+type Settings struct {
+	// MaxInflight bounds the commands of one session that have no reply yet.
+	MaxInflight int
+	// OutputBuffer is how many bytes of replies one client may leave unread; over it for OutputGrace, or over eight times
+	// as much at once, it is disconnected.
+	OutputBuffer int
+	OutputGrace  time.Duration
+	// IdleTimeout disconnects clients that send nothing and wait for nothing; 0 means never.
+	IdleTimeout time.Duration
+	// RedisVersion is what HELLO and INFO say, since clients decide by it what they may use.
+	RedisVersion string
+	// Version is the proxy's own.
+	Version string
+	// StreamThreshold is the length of one argument above which a command is passed on while it is received.
+	StreamThreshold int64
+}
+
+// Shared is what the workers of a process share. All of it may be used from any goroutine.
+type Shared struct {
+	Settings Settings
+	Table    atomic.Pointer[route.Table]
+	Workers  []*Worker // set once, before the first client
+
+	clients atomic.Int64
+	nextID  atomic.Uint64
+	auth    chan struct{} // one token per password check that may run off the loops
+	started time.Time
+	runID   string
+}
+
+// NewShared makes what workers share.
+func NewShared(s Settings, runID string) *Shared {
+	return &Shared{Settings: s, auth: make(chan struct{}, authParallel), started: time.Now(), runID: runID}
+}
+
+// Clients is the number of clients of all loops. For any goroutine.
+func (s *Shared) Clients() int { return int(s.clients.Load()) }
+
+// Worker is the sessions of one loop and what they use in turns. Only its loop touches it.
+type Worker struct {
+	Loop      *loop.Loop
+	shared    *Shared
+	table     *route.Table
+	sessions  list
+	free      *pending
+	freeCount int
+	tenants   map[string]*tenantStats
+	limits    resp.CommandLimits
+	strict    resp.CommandLimits // before authentication
+	Stats     Stats
+
+	args [][]byte // of the command at hand; valid until the next
+	keys []int
+	buf  []byte // for replies and requests made here; valid until the next
+}
+
+// Stats counts what the sessions of a loop did.
+type Stats struct {
+	Traffic        loop.Traffic
+	Accepted       uint64
+	ProtocolErrors uint64
+	OutputLimit    uint64 // clients disconnected because they did not read
+	IdleClosed     uint64
+	AuthFailures   uint64
+}
+
+// NewWorker makes the worker of a loop. It sweeps its sessions once a second.
+func NewWorker(l *loop.Loop, shared *Shared) *Worker {
+	w := &Worker{
+		Loop: l, shared: shared, tenants: make(map[string]*tenantStats),
+		limits: resp.DefaultLimits(), strict: resp.UnauthenticatedLimits(),
+		args: make([][]byte, 0, 64), keys: make([]int, 0, 64), buf: make([]byte, 0, 4096),
+	}
+	w.table = shared.Table.Load()
+	return w
+}
+
+// Begin starts the worker's periodic work. On its loop.
+func (w *Worker) Begin() {
+	w.Loop.Every(sweepInterval, func() bool { w.sweep(); return true })
+}
+
+// sweepInterval is how often idle and over-limit clients are looked for.
+const sweepInterval = time.Second
+
+// sweep disconnects clients that are idle or do not read for too long, and those whose tenant or user is gone.
+func (w *Worker) sweep() {
+	now := w.Loop.Now()
+	for s := w.sessions.first; s != nil; {
+		next := s.next
+		s.adoptTable()
+		s.checkLimits(now)
+		s = next
+	}
+}
+
+// Sessions is the number of clients of the loop.
+func (w *Worker) Sessions() int { return w.sessions.n }
+
+// Each calls fn for every session of the loop. On the loop.
+func (w *Worker) Each(fn func(*Session)) {
+	for s := w.sessions.first; s != nil; {
+		next := s.next
+		fn(s)
+		s = next
+	}
+}
+
+// snapshot takes over the routing table in force.
+func (w *Worker) snapshot() *route.Table {
+	if t := w.shared.Table.Load(); t != w.table {
+		w.table = t
+	}
+	return w.table
+}
+
+// list is a doubly linked list of sessions.
+type list struct {
+	first *Session
+	n     int
+}
+
+func (l *list) add(s *Session) {
+	s.prev, s.next = nil, l.first
+	if l.first != nil {
+		l.first.prev = s
+	}
+	l.first = s
+	l.n++
+}
+
+func (l *list) remove(s *Session) {
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		l.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
+	l.n--
+}

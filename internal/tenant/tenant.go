@@ -1,0 +1,71 @@
+// Package tenant knows who is asking: tenants, their users, and how a password
+// proves which of them a client is.
+package tenant
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// DefaultUser is the user that AUTH means when it names none.
+const DefaultUser = "default"
+
+// CrossSlot says what becomes of a command whose keys are in several slots.
+type CrossSlot uint8
+
+const (
+	// Split runs what can be split on every shard concerned and merges the replies.
+	Split CrossSlot = iota
+	// Error answers -CROSSSLOT, as Redis Cluster does.
+	Error
+)
+
+// ParseCrossSlot reads "split" or "error".
+func ParseCrossSlot(text string) (mode CrossSlot, ok bool) {
+	switch text {
+	case "split":
+		return Split, true
+	case "error":
+		return Error, true
+	}
+	return Split, false
+}
+
+// String is the mode as ParseCrossSlot reads it.
+func (c CrossSlot) String() string {
+	if c == Error {
+		return "error"
+	}
+	return "split"
+}
+
+// Tenant is one isolated customer. It is not changed once a Registry has it;
+// a reload makes another, unless nothing about it changed.
+type Tenant struct {
+	Name      string
+	Cluster   string           // name of the cluster that holds its data
+	Databases []int            // databases it may use; the first is where sessions start
+	Users     map[string]*User // by name; empty when the tenant needs no password
+	CrossSlot CrossSlot
+
+	ConnectTimeout time.Duration // 0: the cluster's own
+	CommandTimeout time.Duration
+}
+
+// Open says that the tenant's clients need no password.
+func (t *Tenant) Open() bool { return len(t.Users) == 0 }
+
+// Allows says that the tenant may use the database.
+func (t *Tenant) Allows(database int) bool { return slices.Contains(t.Databases, database) }
+
+// equal says that a client could not tell the tenants apart.
+func (t *Tenant) equal(other *Tenant) bool {
+	return t.Name == other.Name &&
+		t.Cluster == other.Cluster &&
+		slices.Equal(t.Databases, other.Databases) &&
+		maps.EqualFunc(t.Users, other.Users, func(a, b *User) bool { return *a == *b }) &&
+		t.CrossSlot == other.CrossSlot &&
+		t.ConnectTimeout == other.ConnectTimeout &&
+		t.CommandTimeout == other.CommandTimeout
+}

@@ -1,0 +1,131 @@
+package upstream
+
+import (
+	"errors"
+
+	"github.com/sluiceproxy/sluice/internal/pipe"
+	"github.com/sluiceproxy/sluice/internal/topology"
+)
+
+// movedWhileStreaming answers for a redirect of a command whose bytes are gone.
+var movedWhileStreaming = []byte("-TRYAGAIN the key moved to another node while a large value was being sent; send the command again\r\n") //nolint:gochecknoglobals // constant
+
+// errAbandoned closes a dedicated connection whose state is not known to be clean.
+var errAbandoned = errors.New("given up with a command in flight")
+
+// Dedicated is a connection lent to one session. It belongs to the session's loop.
+type Dedicated struct {
+	target *target
+	pipe   *pipe.Pipe
+	user   DedicatedUser
+	done   bool
+}
+
+// DedicatedUser is the session that a dedicated connection is lent to.
+type DedicatedUser interface {
+	// DedicatedDrained tells that output which the node had not taken at once has been taken.
+	DedicatedDrained()
+}
+
+// Dedicate lends a connection to the node that has the slot. It may still be connecting; what is sent waits. When the
+// outcome is Full, all that the node may have are lent: try again later.
+func (lc *Local) Dedicate(slot int32, lane uint32, key Target, user DedicatedUser) (*Dedicated, Outcome) {
+	n := lc.nodeFor(slot, lane)
+	if n == nil {
+		lc.cluster.RequestRefresh()
+		return nil, Uncovered
+	}
+	t := n.target(key)
+	if t.down || n.retired || lc.closed {
+		return nil, Unreachable
+	}
+	if len(t.lent) >= lc.cluster.cfg.DedicatedMax {
+		return nil, Full
+	}
+	d := &Dedicated{target: t, user: user}
+	if d.pipe = t.takeSpare(); d.pipe != nil {
+		d.pipe.SetOwner(d)
+	} else {
+		d.pipe = lc.newPipe(t, d)
+		t.connect(d.pipe)
+	}
+	t.lent = append(t.lent, d)
+	lc.watch()
+	return d, Sent
+}
+
+// Pipe is the connection.
+func (d *Dedicated) Pipe() *pipe.Pipe { return d.pipe }
+
+// GiveBack ends the loan. The connection is kept for another only when nothing is in flight on it.
+func (d *Dedicated) GiveBack() {
+	if d.done {
+		return
+	}
+	d.done = true
+	t := d.target
+	for i, other := range t.lent {
+		if other == d {
+			t.lent = append(t.lent[:i], t.lent[i+1:]...)
+			break
+		}
+	}
+	switch {
+	case d.pipe.Closed():
+	case d.pipe.Inflight() > 0 || !d.pipe.Conn().Attached():
+		d.pipe.Conn().Close(errAbandoned)
+	default:
+		d.pipe.SetOwner(t)
+		t.keepSpare(d.pipe)
+	}
+}
+
+// ErrorReply implements pipe.Owner.
+func (d *Dedicated) ErrorReply(_ *pipe.Pipe, c *pipe.Call, line []byte) bool {
+	kind, slot, addr, _ := topology.ParseRedirect(line)
+	if kind == topology.RedirectNone {
+		return false
+	}
+	lc := d.target.node.local
+	answer := movedWhileStreaming
+	switch {
+	case !lc.Sharded():
+		answer = backendIsSharded
+	case kind == topology.RedirectMoved:
+		lc.Stats.Moved++
+		if where, ok := d.target.resolve(addr); ok {
+			lc.cluster.moved(slot, where)
+		}
+	default:
+		lc.Stats.Ask++
+	}
+	lc.answer(c, answer)
+	return true
+}
+
+// LargeReply implements pipe.Owner: nobody waits behind it here.
+func (d *Dedicated) LargeReply(*pipe.Pipe) {}
+
+// Idle implements pipe.Owner.
+func (d *Dedicated) Idle(*pipe.Pipe) {}
+
+// Drained implements pipe.Owner.
+func (d *Dedicated) Drained(*pipe.Pipe) {
+	if !d.done {
+		d.user.DedicatedDrained()
+	}
+}
+
+// Lost implements pipe.Owner. A command whose bytes were streamed cannot be sent again.
+func (d *Dedicated) Lost(_ *pipe.Pipe, calls []pipe.LostCall, err error) {
+	lc := d.target.node.local
+	reason := pipe.Lost
+	if pipe.IsMalformed(err) {
+		reason = pipe.Malformed
+	} else if d.target.down {
+		reason = pipe.Unavailable
+	}
+	for _, lost := range calls {
+		lc.fail(lost.Call, pipe.Failure{Reason: reason, InDoubt: lost.InDoubt})
+	}
+}
