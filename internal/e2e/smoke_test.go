@@ -10,7 +10,7 @@ import (
 
 func TestSmokeStandalone(t *testing.T) {
 	server := redistest.Standalone(t)
-	p := startProxy(t, standaloneYAML(server.Addr))
+	p := startProxy(t, standaloneYAML(server.Addr()))
 	c := redistest.Dial(t, p.Addr)
 	require.Equal(t, "+OK\r\n", string(c.Do("SET", "k", "v")))
 	require.Equal(t, "$1\r\nv\r\n", string(c.Do("GET", "k")))
