@@ -25,7 +25,7 @@ type Config struct {
 	Clients         Clients       `json:"clients"`
 	DrainTimeout    time.Duration `json:"drain_timeout" default:"30s" min:"0s" max:"24h"`
 	Pipes           Pipes         `json:"pipes"`
-	StreamThreshold ByteSize      `json:"stream_threshold" default:"1MiB" min:"16KiB" max:"512MiB"`
+	StreamThreshold ByteSize      `json:"stream_threshold" default:"256KiB" min:"16KiB" max:"512MiB"`
 	Clusters        []Cluster     `json:"clusters"`
 	Tenants         []Tenant      `json:"tenants"`
 

@@ -41,7 +41,7 @@ func scalarFlags() []scalarFlag {
 		{"loops", "loops", "at most this `NUMBER` of event loops; 0: what the machine gives (default 0)"},
 		{"max-clients", "clients.max", "at most this `NUMBER` of clients (default 10000)"},
 		{"max-pipes", "pipes.max", "at most this `NUMBER` of shared connections per loop and node (default 4)"},
-		{"stream-threshold", "stream_threshold", "stream values above this `SIZE` past the shared connections (default 1MiB)"},
+		{"stream-threshold", "stream_threshold", "stream values above this `SIZE` past the shared connections (default 256KiB)"},
 		{"drain-timeout", "drain_timeout", "`DURATION` within which clients finish when the daemon stops (default 30s)"},
 	}
 }

@@ -59,6 +59,8 @@ type Daemon struct {
 	reloads  reloadMetrics
 	closing  sync.WaitGroup // clusters on their way out
 
+	background sync.WaitGroup // goroutines that end with Run's ctx
+
 	mu struct {
 		sync.Mutex
 		table *route.Table // in force, for /readyz and metrics
@@ -80,6 +82,7 @@ func Run(ctx context.Context, o Options) error {
 		d.abort()
 		return err
 	}
+	d.background.Go(func() { returnMemory(ctx) })
 	d.announce()
 	if o.Started != nil {
 		o.Started(d)
@@ -270,6 +273,7 @@ func (d *Daemon) stop() error {
 	cancel()
 	d.closeUpstreams()
 	err := d.closeAdmin()
+	d.background.Wait()
 	if cut > 0 {
 		err = errors.Join(err, fmt.Errorf("%d clients were not done within drain_timeout and were disconnected", cut))
 	}

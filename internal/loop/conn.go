@@ -59,7 +59,7 @@ func (c *Conn) Attach(t Transport) {
 		t.Close()
 		return
 	}
-	c.transport = t
+	c.transport, c.wasHeld = t, c.head != nil
 	if c.paused {
 		t.SetReading(false)
 	}
@@ -201,6 +201,9 @@ func (c *Conn) markDirty() {
 
 // flush offers the output to the transport. It is called at the end of the tick and when the transport is writable.
 func (c *Conn) flush() {
+	if c.blocked {
+		return
+	}
 	for c.head != nil && !c.closed && c.transport != nil {
 		k := c.head
 		p := k.buf[k.written:]

@@ -5,6 +5,7 @@ package loop
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -61,7 +62,7 @@ func newPoller(l *Loop) (poller, error) {
 func (p *epoll) wait(timeout time.Duration) {
 	msec := -1
 	if timeout >= 0 {
-		msec = int((timeout + time.Millisecond - 1) / time.Millisecond)
+		msec = int(min((timeout+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
 	}
 	// The wait is the one system call that may block, so it is an ordinary one: the scheduler takes the processor away
 	// and garbage collection is not held up.
@@ -77,9 +78,10 @@ func (p *epoll) wait(timeout time.Duration) {
 
 func (p *epoll) dispatch(ev *unix.EpollEvent) {
 	if int(ev.Fd) == p.wakeFD {
-		p.woken.Store(false)
+		// In this order: a wake that came in between would be taken, yet leave woken set, and be the last one ever.
 		var b [8]byte
 		_, _ = rawRead(p.wakeFD, b[:])
+		p.woken.Store(false)
 		return
 	}
 	e := &p.table[ev.Fd]
@@ -102,7 +104,14 @@ func (p *epoll) wake() {
 	}
 }
 
+// close releases the poller's descriptors. A later wake does nothing: its number may be another descriptor's by then.
 func (p *epoll) close() {
+	for !p.woken.CompareAndSwap(false, true) { // a wake has begun: its write must come first
+		pending := []unix.PollFd{{Fd: int32(p.wakeFD), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(pending, -1); n == 1 {
+			break
+		}
+	}
 	_ = unix.Close(p.fd)
 	_ = unix.Close(p.wakeFD)
 }
@@ -136,11 +145,13 @@ type socket struct {
 	interest uint32
 }
 
-// AttachFD gives a connection a non-blocking socket, which the loop owns from now on.
+// AttachFD gives a connection a non-blocking socket, which the loop owns from now on, also when it returns an error: it
+// has closed the socket then, and the connection is as before.
 func (l *Loop) AttachFD(c *Conn, fd int) error {
 	p := l.poller.(*epoll)
 	s := &socket{poll: p, conn: c, fd: fd, interest: unix.EPOLLIN}
 	if err := p.add(fd, entry{socket: s}); err != nil {
+		_ = unix.Close(fd)
 		return err
 	}
 	c.Attach(s)
@@ -233,10 +244,11 @@ func (s *socket) socketError() error {
 	return io.EOF
 }
 
-// Detach takes the socket from a connection so that another loop can have it; unconsumed input comes with it.
+// Detach takes the socket from a connection so that another loop can have it; unconsumed input comes with it. No callback
+// follows, Closed neither. ok is false when it cannot be had: it is not a socket, output waits, or Data is running.
 func (c *Conn) Detach() (fd int, unread []byte, ok bool) {
 	s, isSocket := c.transport.(*socket)
-	if !isSocket || c.closed || c.head != nil || c.blocked || c.dirty || c.again || c.eof {
+	if !isSocket || c.closed || c.head != nil || c.blocked || c.dirty || c.again || c.inData || c.eof {
 		return 0, nil, false
 	}
 	fd, unread = s.fd, c.in
@@ -250,8 +262,9 @@ func (c *Conn) Detach() (fd int, unread []byte, ok bool) {
 // called on the loop. The descriptor stays the caller's.
 func (l *Loop) Listen(fd int, accept func(fd int, peer unix.Sockaddr, err error)) (stop func(), err error) {
 	p := l.poller.(*epoll)
+	stopped := false
 	acceptAll := func() {
-		for range maxEvents {
+		for i := 0; i < maxEvents && !stopped; i++ {
 			conn, peer, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 			switch err {
 			case nil:
@@ -268,7 +281,12 @@ func (l *Loop) Listen(fd int, accept func(fd int, peer unix.Sockaddr, err error)
 	if err := p.add(fd, entry{accept: acceptAll}); err != nil {
 		return nil, err
 	}
-	return func() { p.remove(fd) }, nil
+	return func() {
+		if !stopped {
+			stopped = true
+			p.remove(fd)
+		}
+	}, nil
 }
 
 // TakeDescriptor duplicates the descriptor of a plain TCP or unix connection and closes the original, which takes it out

@@ -34,6 +34,10 @@ type Config struct {
 	StreamThreshold int64
 	// DedicatedMax bounds the dedicated connections per loop and node.
 	DedicatedMax int
+	// Dialer makes the connections to the nodes; nil: go-redis does.
+	Dialer Dialer
+	// Seed makes the spreading of the loops' attempts to reconnect repeatable; 0: it is not.
+	Seed uint64
 }
 
 // PipesConfig bounds the shared connections of one loop to one node.
@@ -58,7 +62,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.Pipes.GrowDelay, time.Millisecond)
 	setDefault(&c.Pipes.IdleTimeout, time.Minute)
 	setDefault(&c.Pipes.MaxInflight, 16384)
-	setDefault(&c.StreamThreshold, 1<<20)
+	setDefault(&c.StreamThreshold, 256<<10)
 	setDefault(&c.DedicatedMax, 256)
 }
 

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	// memoryInterval is how often the daemon looks for memory that it holds and does not need.
+	memoryInterval = 5 * time.Second
+	// memoryLeast is the amount that is worth a collection, and the amount of garbage between two looks up to which the
+	// process counts as quiet: a steady load never pays for this.
+	memoryLeast = 4 << 20
+)
+
+// returnMemory gives memory back to the system after a burst, until ctx ends. The runtime does so by itself over many
+// minutes, and only down to what its next collection may need; an operator who watches a burst end expects to see it end.
+func returnMemory(ctx context.Context) {
+	ticker := time.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+	}
+	var before uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		metrics.Read(samples)
+		free, objects, live, allocated := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
+		quiet := allocated-before < memoryLeast
+		before = allocated
+		garbage := objects - min(objects, live)
+		if quiet && free+garbage > memoryLeast {
+			debug.FreeOSMemory()
+		}
+	}
+}
