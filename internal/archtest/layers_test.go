@@ -36,6 +36,8 @@ var notForDataPlane = []string{
 // forTestsOnly must not be linked into a program.
 var forTestsOnly = []string{
 	module + "/internal/redistest",
+	module + "/internal/sim",
+	module + "/internal/e2e",
 	module + "/internal/archtest",
 	module + "/bench",
 	"github.com/stretchr/testify",

@@ -79,16 +79,17 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer d.log.sync()
 	if err := d.start(ctx); err != nil {
-		d.abort()
+		d.abort() //nolint:contextcheck // ctx has ended, or the start it was for has failed
 		return err
 	}
 	d.background.Go(func() { returnMemory(ctx) })
+	d.background.Go(func() { d.server.Balance(ctx) })
 	d.announce()
 	if o.Started != nil {
 		o.Started(d)
 	}
 	d.watch(ctx)
-	return d.stop()
+	return d.stop() //nolint:contextcheck // ctx has ended: draining has a time of its own
 }
 
 // start builds everything. Nothing accepts clients unless all of it is there.
@@ -123,7 +124,7 @@ func (d *Daemon) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.server.Serve()
+	return d.server.Serve() //nolint:contextcheck // clients outlive the start
 }
 
 // loopCount is how many loops there are: as many as the machine runs at once unless the configuration says otherwise.
@@ -290,6 +291,7 @@ func (d *Daemon) closeUpstreams() {
 		l.Stop()
 		l.Wait()
 	}
+	d.shared.Wait()
 	d.embedded.close()
 }
 

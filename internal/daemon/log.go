@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -24,6 +27,7 @@ type logger struct {
 }
 
 func newLogger(cfg config.Log, override *zap.Logger) (*logger, error) {
+	silenceGoRedis()
 	l := &logger{level: zap.NewAtomicLevel()}
 	if err := l.setLevel(cfg.Level); err != nil {
 		return nil, err
@@ -54,3 +58,12 @@ func (l *logger) setLevel(name string) error {
 }
 
 func (l *logger) sync() { _ = l.Sync() }
+
+// silenceGoRedis keeps go-redis, which has one logger per process, from writing to standard error: its lines hold backend
+// addresses, and what they tell is logged here without.
+var silenceGoRedis = sync.OnceFunc(func() { redis.SetLogger(silent{}) }) //nolint:gochecknoglobals // once per process
+
+type silent struct{}
+
+// Printf implements go-redis's logger.
+func (silent) Printf(context.Context, string, ...any) {}

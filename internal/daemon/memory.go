@@ -10,9 +10,11 @@ import (
 const (
 	// memoryInterval is how often the daemon looks for memory that it holds and does not need.
 	memoryInterval = 5 * time.Second
-	// memoryLeast is the amount that is worth a collection, and the amount of garbage between two looks up to which the
-	// process counts as quiet: a steady load never pays for this.
-	memoryLeast = 4 << 20
+	// What is worth a collection: a share of what is in use, and no less than memoryLeast.
+	memoryLeast = 1 << 20
+	memoryShare = 8
+	// quietBytes is what may be allocated between two looks in a process that counts as quiet: load never pays for this.
+	quietBytes = 4 << 20
 )
 
 // returnMemory gives memory back to the system after a burst, until ctx ends. The runtime does so by itself over many
@@ -35,10 +37,10 @@ func returnMemory(ctx context.Context) {
 		}
 		metrics.Read(samples)
 		free, objects, live, allocated := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
-		quiet := allocated-before < memoryLeast
+		quiet := allocated-before < quietBytes
 		before = allocated
 		garbage := objects - min(objects, live)
-		if quiet && free+garbage > memoryLeast {
+		if quiet && free+garbage > max(memoryLeast, live/memoryShare) {
 			debug.FreeOSMemory()
 		}
 	}

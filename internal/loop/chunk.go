@@ -27,16 +27,21 @@ type Chunk struct {
 // Bytes returns n bytes of the chunk from off. They stay valid while the caller holds its reference.
 func (k *Chunk) Bytes(off, n int) []byte { return k.buf[off : off+n : off+n] }
 
+// room is how many bytes can still be appended.
+func (k *Chunk) room() int { return cap(k.buf) - len(k.buf) }
+
 // chunkPool keeps free chunks of one loop, by class.
 type chunkPool struct {
 	free [3]*Chunk
 	n    [3]int
+	used int    // chunks that are in use
 	low  [3]int // fewest free chunks since the last trim: those were not needed
 }
 
 var classSize = [3]int{smallChunk, mediumChunk, largeChunk}
 
 func (p *chunkPool) get(class int8) *Chunk {
+	p.used++
 	k := p.free[class]
 	if k == nil {
 		return &Chunk{buf: make([]byte, 0, classSize[class]), class: class}
@@ -50,10 +55,17 @@ func (p *chunkPool) get(class int8) *Chunk {
 	return k
 }
 
+// measured returns a chunk of any size, which is not recycled.
+func (p *chunkPool) measured(size int) *Chunk {
+	p.used++
+	return &Chunk{buf: make([]byte, 0, size), class: -1}
+}
+
 func (p *chunkPool) put(k *Chunk) {
 	if k.refs != 0 || k.queued {
 		panic("BUG: chunk recycled while in use")
 	}
+	p.used--
 	if k.class < 0 || p.n[k.class]*classSize[k.class] >= freeBytesMax {
 		k.buf, k.next = nil, nil
 		return
@@ -75,6 +87,9 @@ func (p *chunkPool) trim() {
 		p.low[class] = p.n[class]
 	}
 }
+
+// empty reports whether there is no free chunk.
+func (p *chunkPool) empty() bool { return p.n[0]|p.n[1]|p.n[2] == 0 }
 
 // held returns the bytes in free chunks.
 func (p *chunkPool) held() int {

@@ -116,6 +116,14 @@ func (p *epoll) close() {
 	_ = unix.Close(p.wakeFD)
 }
 
+func (p *epoll) eachConn(fn func(*Conn)) {
+	for i := range p.table {
+		if s := p.table[i].socket; s != nil {
+			fn(s.conn)
+		}
+	}
+}
+
 func (p *epoll) add(fd int, e entry) error {
 	for fd >= len(p.table) {
 		p.table = append(p.table, make([]entry, fd+64-len(p.table))...)
@@ -254,12 +262,13 @@ func (c *Conn) Detach() (fd int, unread []byte, ok bool) {
 	fd, unread = s.fd, c.in
 	s.poll.remove(fd)
 	s.fd = -1
+	c.closeChunk()
 	c.transport, c.in, c.closed = nil, nil, true
 	return fd, unread, true
 }
 
 // Listen calls accept on the loop for each connection that arrives at a listening socket, until the returned stop is
-// called on the loop. The descriptor stays the caller's.
+// called on the loop. The descriptor stays the caller's; it is made non-blocking, because the loop never waits in accept.
 func (l *Loop) Listen(fd int, accept func(fd int, peer unix.Sockaddr, err error)) (stop func(), err error) {
 	p := l.poller.(*epoll)
 	stopped := false
@@ -277,6 +286,9 @@ func (l *Loop) Listen(fd int, accept func(fd int, peer unix.Sockaddr, err error)
 				return
 			}
 		}
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("cannot make the listening socket non-blocking: %w", err)
 	}
 	if err := p.add(fd, entry{accept: acceptAll}); err != nil {
 		return nil, err

@@ -24,6 +24,8 @@ type poller interface {
 	// wait blocks until an event, a wake or the timeout (negative: none) and dispatches what it got.
 	wait(timeout time.Duration)
 	wake()
+	// eachConn calls fn for each connection that the poller watches; fn may close it.
+	eachConn(fn func(*Conn))
 	close()
 }
 
@@ -40,6 +42,11 @@ type Loop struct {
 	again   []*Conn // have unconsumed input to be delivered again
 	closing []*Conn // closed; their handlers are told in this tick
 	timers  timerHeap
+
+	timersSet uint64 // timers ever set
+
+	streams   map[*stream]struct{} // open ones
+	streaming sync.WaitGroup       // their goroutines
 
 	discarded Traffic // counts of connections whose owner does not want them
 
@@ -64,7 +71,7 @@ type post struct {
 	next *post
 }
 
-// New makes a loop with the machine's best poller. Run must be called once; Stop ends it.
+// New makes a loop with the machine's best poller. Start runs it; Stop ends it, also when it was never started.
 func New(id int) (*Loop, error) {
 	l := newLoop(id, monotonic)
 	p, err := newPoller(l)
@@ -77,6 +84,7 @@ func New(id int) (*Loop, error) {
 
 func newLoop(id int, clock func() int64) *Loop {
 	l := &Loop{id: id, clock: clock, scratch: make([]byte, scratchSize), done: make(chan struct{})}
+	l.streams = make(map[*stream]struct{})
 	l.now = clock()
 	l.busy.since = l.now
 	return l
@@ -95,10 +103,15 @@ func (l *Loop) Now() int64 { return l.now }
 // Start runs the loop on a goroutine of its own. Wait (after Stop) waits for its end.
 func (l *Loop) Start() { l.started.Do(func() { go l.run() }) }
 
-// Wait blocks until the loop has stopped. For other goroutines.
-func (l *Loop) Wait() { <-l.done }
+// Wait blocks until the loop has stopped and the goroutines of its stream transports have ended; these may take until
+// streamDrain to send what a connection owed when it was closed. For other goroutines.
+func (l *Loop) Wait() {
+	<-l.done
+	l.streaming.Wait()
+}
 
-// Stop ends the loop after the current tick. For any goroutine; a loop that was never started is ended by it at once.
+// Stop ends the loop after the current tick: it runs the OnStop functions and closes the connections that are left. For
+// any goroutine; a loop that was never started is ended by it at once.
 func (l *Loop) Stop() {
 	l.started.Do(func() { go l.run() })
 	l.Post(func() { l.stopping = true })
@@ -131,6 +144,11 @@ func (l *Loop) Call(fn func()) bool {
 	case <-ran:
 		return true
 	case <-l.done:
+	}
+	select {
+	case <-ran: // in the last tick
+		return true
+	default:
 		return false
 	}
 }
@@ -145,8 +163,18 @@ func (l *Loop) run() {
 		fn()
 	}
 	l.settle()
+	l.closeRest()
 	l.poller.close()
 	close(l.done)
+}
+
+// closeRest closes what the owners left open.
+func (l *Loop) closeRest() {
+	l.poller.eachConn(func(c *Conn) { c.Close(ErrClosed) })
+	for s := range l.streams {
+		s.conn.Close(ErrClosed)
+	}
+	l.settle()
 }
 
 // finishTick runs what a tick does after its events: posts, timers, redelivery, writes, closes.
@@ -227,16 +255,26 @@ func (l *Loop) Utilisation() float64 {
 	return math.Float64frombits(l.busy.public.Load())
 }
 
+// BuffersInUse is the number of buffers that hold output, or requests that may have to be sent again.
+func (l *Loop) BuffersInUse() int { return l.chunks.used }
+
 // FreeBytes is what the loop keeps in free buffers.
 func (l *Loop) FreeBytes() int { return l.chunks.held() + len(l.scratch) }
 
-// timeout is how long the poller may wait.
+// timeout is how long the poller may wait: until the next timer, or until free buffers are to be given back.
 func (l *Loop) timeout() time.Duration {
 	if l.posts.Load() != nil {
 		return 0
 	}
-	if len(l.timers) == 0 {
+	due := int64(math.MaxInt64)
+	if len(l.timers) > 0 {
+		due = l.timers[0].at
+	}
+	if !l.chunks.empty() {
+		due = min(due, l.nextChores)
+	}
+	if due == math.MaxInt64 {
 		return -1
 	}
-	return max(0, time.Duration(l.timers[0].at-l.clock()))
+	return max(0, time.Duration(due-l.clock()))
 }

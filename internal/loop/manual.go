@@ -19,9 +19,10 @@ func NewManual() *Manual {
 
 type idlePoller struct{}
 
-func (idlePoller) wait(time.Duration) {}
-func (idlePoller) wake()              {}
-func (idlePoller) close()             {}
+func (idlePoller) wait(time.Duration)   {}
+func (idlePoller) wake()                {}
+func (idlePoller) eachConn(func(*Conn)) {}
+func (idlePoller) close()               {}
 
 // Advance moves the clock on.
 func (m *Manual) Advance(d time.Duration) {
@@ -83,17 +84,19 @@ func (f *Fake) SetReading(on bool) { f.Reading = on }
 // Close implements Transport.
 func (f *Fake) Close() { f.Closed = true }
 
-// Receive delivers b as one read would; the test asks Reading first.
+// Receive delivers b; the test asks Reading first.
 func (f *Fake) Receive(b []byte) {
-	if f.Closed {
-		return
+	for len(b) > 0 && !f.Closed {
+		b = b[f.Read(b):]
 	}
+}
+
+// Read delivers what one read of b would and returns how much that was; the test asks Reading first.
+func (f *Fake) Read(b []byte) int {
 	buf, tail, own := f.Conn.inputBuffer()
 	n := copy(buf[tail:], b)
 	f.Conn.received(buf, tail, n, own)
-	if n < len(b) {
-		f.Receive(b[n:])
-	}
+	return n
 }
 
 // End delivers the end of input.

@@ -41,6 +41,8 @@ func (p *parker) wake() {
 	}
 }
 
+func (p *parker) eachConn(func(*Conn)) {}
+
 func (p *parker) close() { p.timer.Stop() }
 
 // AttachFD is for systems with epoll.

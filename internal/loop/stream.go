@@ -4,14 +4,16 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"time"
 )
 
 const (
 	streamReadSize  = 32 << 10
 	streamWriteSize = 128 << 10
-	streamLinger    = time.Second
+	// streamLinger is how long the piece that is being written may take when the connection is closed at once.
+	streamLinger = time.Second
+	// streamDrain is the same for a connection that owes its output (Conn.CloseFlushed).
+	streamDrain = 5 * time.Second
 )
 
 // stream is the transport of every net.Conn (TLS, systems without epoll): one goroutine reads and one writes, both may
@@ -25,30 +27,29 @@ type stream struct {
 	writing  bool
 	reading  bool
 	waiting  bool // the reader waits for permission
+	ending   bool // no more is written
 	closed   bool
 	writeBuf []byte
 
 	next   chan struct{} // loop to reader: read on; capacity 1
-	writes chan []byte   // loop to writer; capacity 1, closed by Close
+	writes chan []byte   // loop to writer; capacity 1, closed by CloseWrite or Close
 	end    chan struct{} // closed by Close
-	ended  sync.WaitGroup
 }
 
 // AttachStream gives a connection any net.Conn, which the loop owns from now on. The transport's two goroutines end
-// when the connection is closed.
+// when the connection is closed; Loop.Wait waits for them.
 func (l *Loop) AttachStream(c *Conn, nc net.Conn) {
 	s := &stream{
 		loop: l, conn: c, nc: nc, reading: true,
 		next: make(chan struct{}, 1), writes: make(chan []byte, 1), end: make(chan struct{}),
 	}
-	s.ended.Add(2)
-	go s.readLoop()
-	go s.writeLoop()
+	l.streams[s] = struct{}{}
+	l.streaming.Go(s.readLoop)
+	l.streaming.Go(s.writeLoop)
 	c.Attach(s)
 }
 
 func (s *stream) readLoop() {
-	defer s.ended.Done()
 	buf := make([]byte, streamReadSize)
 	for {
 		n, err := s.nc.Read(buf)
@@ -59,6 +60,10 @@ func (s *stream) readLoop() {
 			case <-s.end:
 				return
 			}
+		}
+		if errors.Is(err, io.EOF) {
+			s.loop.Post(s.ended)
+			return
 		}
 		if err != nil {
 			s.loop.Post(func() { s.failed(err) })
@@ -91,19 +96,19 @@ func (s *stream) readOn() {
 	}
 }
 
-func (s *stream) failed(err error) {
-	if s.closed {
-		return
-	}
-	if errors.Is(err, io.EOF) {
+func (s *stream) ended() {
+	if !s.closed {
 		s.conn.InputEnded()
-		return
 	}
-	s.conn.Close(err)
+}
+
+func (s *stream) failed(err error) {
+	if !s.closed {
+		s.conn.Close(err)
+	}
 }
 
 func (s *stream) writeLoop() {
-	defer s.ended.Done()
 	defer func() { _ = s.nc.Close() }()
 	for b := range s.writes {
 		if _, err := s.nc.Write(b); err != nil {
@@ -111,6 +116,10 @@ func (s *stream) writeLoop() {
 			return
 		}
 		s.loop.Post(s.wrote)
+	}
+	if half, can := s.nc.(halfCloser); can {
+		_ = half.CloseWrite() // the peer sees the end; what it still sends is read until Close
+		<-s.end
 	}
 }
 
@@ -127,6 +136,9 @@ func (s *stream) wrote() {
 
 // Write implements Transport: one piece is under way at a time.
 func (s *stream) Write(p []byte) (int, error) {
+	if s.ending {
+		return 0, net.ErrClosed
+	}
 	if s.writing {
 		return 0, nil
 	}
@@ -145,15 +157,34 @@ func (s *stream) SetReading(on bool) {
 	}
 }
 
+var errNoHalfClose = errors.New("both directions of the connection end together")
+
+// CloseWrite ends the output behind what was written.
+func (s *stream) CloseWrite() error {
+	if _, can := s.nc.(halfCloser); !can {
+		return errNoHalfClose
+	}
+	s.ending = true
+	close(s.writes)
+	return nil
+}
+
 // Close implements Transport.
 func (s *stream) Close() {
 	if s.closed {
 		return
 	}
 	s.closed = true
+	delete(s.loop.streams, s)
 	close(s.end)
 	if s.writing { // what was handed over may still leave, but a peer that does not read cannot hold the writer
-		_ = s.nc.SetWriteDeadline(time.Now().Add(streamLinger))
+		linger := streamLinger
+		if s.conn.closing {
+			linger = streamDrain
+		}
+		_ = s.nc.SetWriteDeadline(time.Now().Add(linger))
 	}
-	close(s.writes)
+	if !s.ending {
+		close(s.writes)
+	}
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,9 +26,9 @@ func TestNoWakeIsLost(t *testing.T) {
 			}
 		})
 	}
-	for range 200_000 {
+	for range 50_000 {
 		n, err := unix.EpollWait(p.fd, p.events[:], int(patience.Milliseconds()))
-		if err == unix.EINTR { //nolint:errorlint // system calls return errors as they are
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if n != 1 {
@@ -39,4 +40,28 @@ func TestNoWakeIsLost(t *testing.T) {
 	enough.Store(true)
 	wakers.Wait()
 	p.close()
+}
+
+// TestWakeAfterCloseTouchesNoDescriptor: a goroutine may post to a loop that has stopped, when the number of the loop's
+// eventfd belongs to something else.
+func TestWakeAfterCloseTouchesNoDescriptor(t *testing.T) {
+	for _, pending := range []bool{false, true} {
+		made, err := newPoller(newLoop(0, monotonic))
+		require.NoError(t, err)
+		p := made.(*epoll)
+		if pending {
+			p.wake()
+		}
+		p.close()
+		reused, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		require.NoError(t, err)
+		if reused != p.wakeFD {
+			require.NoError(t, unix.Dup3(reused, p.wakeFD, unix.O_CLOEXEC))
+			require.NoError(t, unix.Close(reused))
+		}
+		p.wake()
+		_, errno := rawRead(p.wakeFD, make([]byte, 8))
+		require.Equal(t, unix.EAGAIN, errno)
+		require.NoError(t, unix.Close(p.wakeFD))
+	}
 }

@@ -73,6 +73,8 @@ type Call struct {
 	Origin   *Origin
 	// Deadline is when the call times out, on the loop's clock in nanoseconds; 0 means never.
 	Deadline int64
+	// ConnectBy is when the call times out if there is no connection yet; 0 means never.
+	ConnectBy int64
 	// Slot is the hash slot that the command's keys lie in; -1 when it has no key.
 	Slot int32
 	// Lane chooses among the pipes to a node; all calls of a session that are in flight at once have the same.
@@ -81,20 +83,25 @@ type Call struct {
 	Target uint32
 	// ReadOnly: the command may be sent again after a loss, because it changes nothing.
 	ReadOnly bool
+	// Preface is the number of replies that come before the one that counts: a transaction is one call of several
+	// commands, and what the node says to those before EXEC is not delivered.
+	Preface uint32
 	// Attempts counts how often the call was sent.
 	Attempts uint8
 
 	// SentAt is the loop's time of the first Send.
 	SentAt int64
 
-	pipe    *Pipe
-	next    *Call
-	chunk   *loop.Chunk
-	off     int32
-	length  int32
-	end     uint64 // position behind the request in the connection's output
-	settled bool   // failed before its reply came; the reply is dropped
-	parts   bool   // a part of the reply was delivered
+	pipe     *Pipe
+	next     *Call
+	chunk    *loop.Chunk
+	off      int32
+	length   int32
+	end      uint64 // position behind the request in the connection's output
+	prefaced uint32 // replies of the preface that have come
+	refusal  []byte // the first error among them, a copy
+	settled  bool   // failed before its reply came; the reply is dropped
+	parts    bool   // a part of the reply was delivered
 }
 
 // Request returns the bytes of the command, valid until the call is freed or sent elsewhere.

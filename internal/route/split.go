@@ -44,6 +44,10 @@ func SplitCommand(cmd *command.Command, args [][]byte, positions []int) *Gather 
 	if g.merge == mergeOK {
 		width = 2 // MSET: a value follows each key
 	}
+	if (len(args)-1)%width != 0 {
+		positions = positions[:1] // the last value is missing: the command with its first key alone gets Redis's error for it
+		args, width = args[:positions[0]+1], 1
+	}
 	index := make(map[uint16]int)
 	for k, position := range positions {
 		s := slot.Of(args[position])
@@ -94,6 +98,13 @@ func (g *Gather) Add(part int, reply []byte, last bool) (done bool) {
 	return g.waiting == 0
 }
 
+// Fail answers a part with an error, also when the beginning of its reply has come: that is dropped, because an error
+// glued to it could pass as the rest of a value.
+func (g *Gather) Fail(part int, reply []byte) (done bool) {
+	g.Parts[part].reply = g.Parts[part].reply[:0]
+	return g.Add(part, reply, true)
+}
+
 // AppendReply appends the merged reply. The first error in the order of the keys is the answer to all.
 func (g *Gather) AppendReply(dst []byte) []byte {
 	for i := range g.Parts {
@@ -107,11 +118,20 @@ func (g *Gather) AppendReply(dst []byte) []byte {
 	case mergeSum:
 		return g.appendSum(dst)
 	default:
-		return append(dst, g.Parts[0].reply...)
+		return g.appendOK(dst)
 	}
 }
 
 var badPart = []byte("-ERR a node sent an unexpected reply to a part of a split command\r\n") //nolint:gochecknoglobals // constant
+
+func (g *Gather) appendOK(dst []byte) []byte {
+	for i := range g.Parts {
+		if r := g.Parts[i].reply; len(r) == 0 || r[0] != '+' {
+			return append(dst, badPart...)
+		}
+	}
+	return append(dst, g.Parts[0].reply...)
+}
 
 func (g *Gather) appendSum(dst []byte) []byte {
 	var sum int64

@@ -24,6 +24,8 @@ const (
 	// handshakeTimeout bounds TLS handshakes.
 	handshakeTimeout = 10 * time.Second
 	drainPoll        = 20 * time.Millisecond
+	// drainPatience is how long a client that drains may go on sending before its commands are waited for.
+	drainPatience = time.Second
 )
 
 // Listener is one address to listen on.
@@ -55,6 +57,9 @@ type Server struct {
 	draining  atomic.Bool
 	rejected  [rejectReasons]atomic.Uint64
 	handshake atomic.Int64 // clients that are not yet a session
+
+	handshakes    context.Context //nolint:containedctx // the life of TLS handshakes, ended by a drain
+	endHandshakes context.CancelFunc
 }
 
 // listening is one open listener.
@@ -66,7 +71,9 @@ type listening struct {
 
 // New makes a server for the workers of shared.
 func New(options Options, shared *session.Shared, log *zap.Logger) *Server {
-	return &Server{options: options, shared: shared, log: log}
+	s := &Server{options: options, shared: shared, log: log}
+	s.handshakes, s.endHandshakes = context.WithCancel(context.Background())
+	return s
 }
 
 // Listen opens all listeners, or none: on an error those already open are closed.
@@ -180,7 +187,7 @@ func (s *Server) admit(l *listening, nc net.Conn) {
 	}
 	if l.TLS != nil {
 		secure := tls.Server(nc, l.TLS)
-		ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+		ctx, cancel := context.WithTimeout(s.handshakes, handshakeTimeout)
 		err := secure.HandshakeContext(ctx)
 		cancel()
 		if err != nil {
@@ -245,20 +252,37 @@ func (s *Server) closeListeners() {
 func (s *Server) Drain(ctx context.Context) (cut int) {
 	s.draining.Store(true)
 	s.closeListeners()
+	s.endHandshakes()
 	s.running.Wait()
-	s.each((*session.Session).Drain)
+	patient := time.Now().Add(drainPatience)
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
-	for s.shared.Clients() > 0 {
+	for {
+		if time.Now().Before(patient) {
+			s.each((*session.Session).Drain) // again and again: a client may have been on its way to a loop
+		} else {
+			s.each((*session.Session).StopReading)
+		}
+		if s.shared.Clients() == 0 {
+			return 0
+		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			cut = s.shared.Clients()
-			s.each(func(c *session.Session) { c.Kill(nil) })
-			return cut
+			return s.cutOff()
 		}
 	}
-	return 0
+}
+
+// cutOff disconnects all clients and returns how many were still owed something.
+func (s *Server) cutOff() (cut int) {
+	s.each(func(c *session.Session) {
+		if !c.Ended() {
+			cut++
+		}
+		c.Kill(nil)
+	})
+	return cut
 }
 
 func (s *Server) each(fn func(*session.Session)) {

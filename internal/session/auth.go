@@ -1,16 +1,27 @@
 package session
 
 import (
-	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tidwall/redcon"
 
 	"github.com/sluiceproxy/sluice/internal/tenant"
 )
 
-// authParallel bounds the password checks that run at once off the loops: argon2id takes tens of MiB each.
-const authParallel = 2
+const (
+	// authParallel bounds the password checks that run at once off the loops: argon2id takes tens of MiB each.
+	authParallel = 2
+	// authWaiting bounds the checks that wait for their turn: a pool of connections that log in together is served, a
+	// flood is refused.
+	authWaiting = 1024
+)
+
+// passwordCheck is a check under way off the loops.
+type passwordCheck struct {
+	// abandoned is set by the session's loop when the client is gone: the check is not worth its time then.
+	abandoned atomic.Bool
+}
 
 // auth handles AUTH [user] password.
 func (s *Session) auth(args [][]byte) {
@@ -47,27 +58,36 @@ func (s *Session) authenticate(user string, password []byte, answer func(ok bool
 		s.replyLocal(answer(s.authenticated(t, u, err)))
 		return
 	}
-	select {
-	case w.shared.auth <- struct{}{}:
-	default:
+	if w.shared.checks.Add(1) > authWaiting {
+		w.shared.checks.Add(-1)
 		s.appendError(errAuthBusy)
 		return
 	}
 	p := s.newLocal()
 	p.others++
 	s.barrier = true
+	check := &passwordCheck{}
+	s.check = check
 	secret := append([]byte(nil), password...)
-	go func() { // ends with the check, which is bounded; the loop waits for nothing
-		t, u, err := registry.AuthenticateFor(bound, user, secret)
+	w.shared.checking.Go(func() { // ends with the check, for which a bounded number of others is ahead; the loop waits for nothing
+		w.shared.auth <- struct{}{}
+		var t *tenant.Tenant
+		var u *tenant.User
+		err := tenant.ErrWrongPass
+		if !check.abandoned.Load() {
+			t, u, err = registry.AuthenticateFor(bound, user, secret)
+		}
 		<-w.shared.auth
+		w.shared.checks.Add(-1)
 		w.Loop.Post(func() {
 			if p.session != nil {
+				s.check = nil
 				p.complete(answer(s.authenticated(t, u, err)))
 				return
 			}
 			p.complete(nil)
 		})
-	}()
+	})
 }
 
 // authenticated makes the session the user's.
@@ -88,8 +108,8 @@ func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) 
 func (s *Session) hello(args [][]byte) {
 	version := int(s.protocol)
 	if len(args) > 1 {
-		v, err := strconv.Atoi(string(args[1]))
-		if err != nil {
+		v, ok := parseInteger(args[1])
+		if !ok {
 			s.appendError(errProtoInteger)
 			return
 		}
@@ -97,7 +117,7 @@ func (s *Session) hello(args [][]byte) {
 			s.appendError(errNoProto)
 			return
 		}
-		version = v
+		version = int(v)
 	}
 	var user, password []byte
 	var name *string

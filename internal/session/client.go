@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/redcon"
@@ -182,11 +181,11 @@ func parseListOptions(options [][]byte) (wanted map[uint64]bool, problem string)
 		}
 		wanted = make(map[uint64]bool)
 		for _, arg := range options[1:] {
-			id, err := strconv.ParseUint(string(arg), 10, 63)
-			if err != nil || id == 0 {
+			id, ok := parseInteger(arg)
+			if !ok {
 				return nil, "ERR Invalid client ID"
 			}
-			wanted[id] = true
+			wanted[uint64(id)] = true
 		}
 		return wanted, ""
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sluiceproxy/sluice/internal/pipe"
 )
@@ -72,13 +73,13 @@ func (s *Session) overOutput(pending, limit int) {
 		s.overSince = s.worker.Loop.Now()
 	}
 	if pending > hardFactor*limit {
-		s.worker.Stats.OutputLimit++
-		s.conn.Close(errOutput)
+		s.giveUp()
 	}
 }
 
 // settle ends p, the oldest command, and sends the replies behind it that have been waiting for it.
 func (s *Session) settle(p *pending) {
+	s.lastActive = s.worker.Loop.Now()
 	for {
 		s.average += (p.got - s.average) / 8
 		s.unlink()
@@ -113,25 +114,74 @@ func (s *Session) settle(p *pending) {
 
 // settled is called when nothing is owed to the client.
 func (s *Session) settled() {
+	s.lastActive = s.worker.Loop.Now()
 	switch {
 	case s.mode == ModeClosing:
 		s.conn.CloseFlushed()
-	case s.drain && s.mode == ModeNormal && !s.stopped:
-		s.finish()
+	case s.drain && !(s.stopped && s.conn.Unread() > 0 && !s.deaf):
+		s.endIfSettled(false)
 	default:
 		s.goOn()
 	}
 }
 
-// holdPipe stops the pipe of a large reply when the client is far behind.
+// holdPipe stops the pipe of a large reply when the client is far behind. While commands of others wait behind that
+// reply, it is rather buffered, up to the output bound; a client that is over it then and does not read is given up, so
+// that the others do not wait for it.
 func (s *Session) holdPipe(p *pending, last bool) {
-	if last || s.held+s.conn.Pending() < holdPipeAt {
+	unread := s.conn.Pending()
+	if p != s.head {
+		unread += s.held // which waits for the oldest reply: that one must come on
+	}
+	if last || unread < holdPipeAt {
 		return
 	}
-	if from := p.Pipe(); from != nil && from.Large() {
-		from.Hold()
-		s.holds = append(s.holds, p)
+	from := p.Pipe()
+	if from == nil || !from.Large() {
+		return
 	}
+	if s.blocksOthers(from) {
+		if unread < s.worker.shared.Settings.OutputBuffer {
+			return
+		}
+		if s.worker.Loop.Now()-p.since > int64(blockGrace) {
+			s.giveUp()
+			return
+		}
+	}
+	from.Hold()
+	s.conn.TellDrained()
+	s.holds = append(s.holds, p)
+}
+
+// blockGrace is how long a client may make commands of others wait because it does not read.
+const blockGrace = time.Second
+
+// blocksOthers reports whether commands of other sessions are on the pipe; all of them are behind this session's.
+func (s *Session) blocksOthers(on *pipe.Pipe) bool {
+	own := 0
+	for p := s.head; p != nil; p = p.next {
+		if p.Pipe() == on {
+			own++
+		}
+	}
+	return on.Inflight() > own
+}
+
+// giveUp disconnects a client that does not read.
+func (s *Session) giveUp() {
+	s.worker.Stats.OutputLimit++
+	s.conn.Close(errOutput)
+}
+
+// blocksTooLong reports whether others have been waiting for a client that does not read.
+func (s *Session) blocksTooLong(now int64) bool {
+	for _, p := range s.holds {
+		if from := p.Pipe(); from != nil && now-p.since > int64(blockGrace) && s.blocksOthers(from) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Session) continuePipes() {
@@ -154,9 +204,10 @@ func (p *pending) Failed(_ *pipe.Call, f pipe.Failure) {
 		s.conn.Close(errTruncated) // what was sent cannot be taken back
 		return
 	}
+	f.InDoubt = f.InDoubt || p.partOfWrite()
 	text := errFailed(f, s.tenant.CommandTimeout)
 	if p.parent != nil {
-		p.partReply(appendError(nil, text), true)
+		p.partFailed(appendError(nil, text))
 		return
 	}
 	s.held -= len(p.written)

@@ -16,16 +16,19 @@ const (
 	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
 	errNoPassword      = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errAuthBusy        = "ERR too many passwords are being checked; try again"
-	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 	errNoProto         = "NOPROTO unsupported protocol version"
 	errProtoInteger    = "ERR Protocol version is not an integer or out of range"
 	errCrossSlot       = "CROSSSLOT Keys in request don't hash to the same slot"
 	errSyntax          = "ERR syntax error"
 	errNotInteger      = "ERR value is not an integer or out of range"
+	errNotInt32        = "ERR value is out of range, value must between -2147483648 and 2147483647"
+	errFlushAll        = "NOPERM 'flushall' would empty other tenants' databases too; use FLUSHDB"
 	errIndexRange      = "ERR DB index is out of range"
 	errClientName      = "ERR Client names cannot contain spaces, newlines or special characters."
 	errSharded         = "ERR SELECT is not allowed in cluster mode"
 	errTenantGone      = "ERR this tenant is no longer served here"
+	errDatabaseGone    = "ERR the database of this connection is no longer the tenant's"
 	errMaxClients      = "ERR max number of clients reached"
 	errOutputTooLarge  = "ERR output buffer limit reached"
 	errArgumentTooLong = "ERR an argument of this command is longer than the proxy's stream threshold"
@@ -50,12 +53,12 @@ func errDatabase(database int) string {
 
 // errFailed is what the client gets instead of a reply.
 func errFailed(f pipe.Failure, timeout time.Duration) string {
-	outcome := "; the command was not executed"
-	if f.InDoubt {
-		outcome = "; the command may have been executed, its outcome is unknown"
-	}
+	outcome := executed(f.InDoubt)
 	switch f.Reason {
 	case pipe.TimedOut:
+		if !f.InDoubt {
+			return "ERR upstream timeout: the node of this key could not be connected in time" + outcome
+		}
 		return fmt.Sprintf("ERR upstream timeout: no reply within %s%s", timeout, outcome)
 	case pipe.Unavailable:
 		return "ERR upstream unavailable: the node of this key cannot be reached" + outcome
@@ -66,14 +69,22 @@ func errFailed(f pipe.Failure, timeout time.Duration) string {
 	}
 }
 
-// errNotSent is what the client gets when no node could take the command.
-func errNotSent(outcome upstream.Outcome) string {
+// executed tells the client what it may take for granted.
+func executed(inDoubt bool) string {
+	if inDoubt {
+		return "; the command may have been executed, its outcome is unknown"
+	}
+	return "; the command was not executed"
+}
+
+// errNotSent is what the client gets when no node could take the command. inDoubt: parts of it may have been executed.
+func errNotSent(outcome upstream.Outcome, inDoubt bool) string {
 	switch outcome {
 	case upstream.Uncovered:
 		return "CLUSTERDOWN Hash slot not served"
 	case upstream.Full:
 		return "ERR upstream overloaded: too many commands are waiting for this node; try again"
 	default:
-		return "ERR upstream unavailable: the node of this key cannot be reached; the command was not executed"
+		return "ERR upstream unavailable: the node of this key cannot be reached" + executed(inDoubt)
 	}
 }

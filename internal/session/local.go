@@ -82,16 +82,22 @@ func (s *Session) reset() {
 	s.leave()
 	s.tenant, s.user, s.local = nil, nil, nil
 	s.limits = &s.worker.strict
-	s.protocol, s.reply, s.name, s.database = 2, replyOn, "", 0
+	s.protocol, s.name, s.database = 2, "", 0
+	if s.reply == replyOff {
+		s.reply = replyOn
+	}
 	s.become(s.worker.snapshot().Registry.ForListener(s.bound), nil)
 	s.replyLocal([]byte("+RESET\r\n"))
 }
 
 func (s *Session) selectDatabase(arg []byte) {
-	database, err := strconv.Atoi(string(arg))
+	v, ok := parseInteger(arg)
+	database := int(v)
 	switch {
-	case err != nil:
+	case !ok:
 		s.appendError(errNotInteger)
+	case v != int64(int32(v)):
+		s.appendError(errNotInt32)
 	case s.sharded && database != 0:
 		s.appendError(errSharded)
 	case database < 0:
@@ -103,6 +109,12 @@ func (s *Session) selectDatabase(arg []byte) {
 		s.retarget()
 		s.replyOK()
 	}
+}
+
+// parseInteger reads an integer as strictly as Redis does: no sign in front but '-', no leading zeros.
+func parseInteger(arg []byte) (v int64, ok bool) {
+	v, err := strconv.ParseInt(string(arg), 10, 64)
+	return v, err == nil && strconv.FormatInt(v, 10) == string(arg)
 }
 
 func (s *Session) time() {

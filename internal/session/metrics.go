@@ -77,6 +77,7 @@ func (s *Stats) add(other *Stats) {
 	s.OutputLimit += other.OutputLimit
 	s.IdleClosed += other.IdleClosed
 	s.AuthFailures += other.AuthFailures
+	s.Moved += other.Moved
 }
 
 func (t *tenantStats) add(other *tenantStats) {
@@ -114,6 +115,7 @@ func (s *snapshot) collect(ch chan<- prometheus.Metric) {
 	counter(ch, traffic, s.stats.Traffic.In, "in")
 	counter(ch, traffic, s.stats.Traffic.Out, "out")
 	counter(ch, desc("protocol_errors_total", "Connections closed because of bytes that are not RESP.", "side"), s.stats.ProtocolErrors, "client")
+	counter(ch, desc("clients_moved_total", "Clients moved from a busy loop to another."), s.stats.Moved)
 	counter(ch, desc("auth_failures_total", "Wrong user names and passwords."), s.stats.AuthFailures)
 	for name, t := range s.tenants {
 		t.collect(ch, name)
@@ -196,7 +198,7 @@ func (h *Histogram) writeNative(out *dto.Histogram) {
 	shift := int32(math.Ceil(math.Log2(1e-9) * 8))
 	var last int32
 	var lastCount int64
-	for i, count := range h.Buckets {
+	for i, count := range &h.Buckets {
 		if count == 0 {
 			continue
 		}
@@ -216,7 +218,7 @@ func (h *Histogram) writeNative(out *dto.Histogram) {
 func (h *Histogram) add(other *Histogram) {
 	h.Count += other.Count
 	h.Nanos += other.Nanos
-	for i, v := range other.Buckets {
+	for i, v := range &other.Buckets {
 		h.Buckets[i] += v
 	}
 }

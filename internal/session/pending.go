@@ -51,6 +51,7 @@ func (s *Session) newPending(class command.Class) *pending {
 func (w *Worker) take() *pending {
 	p := w.free
 	if p == nil {
+		w.made++
 		p = &pending{worker: w}
 		p.Receiver = p
 		return p
@@ -59,6 +60,10 @@ func (w *Worker) take() *pending {
 	w.freeCount--
 	return p
 }
+
+// Pending is the number of records in use: commands without a reply, and those of clients that have gone whose reply is
+// still to come.
+func (w *Worker) Pending() int { return w.made - w.freeCount }
 
 // freeMax bounds the records that a worker keeps for later.
 const freeMax = 8192
@@ -69,6 +74,7 @@ func (w *Worker) recycle(p *pending) {
 		return
 	}
 	if w.freeCount >= freeMax {
+		w.made--
 		return
 	}
 	buffer := p.written[:0]

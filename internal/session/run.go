@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+
 	"github.com/tidwall/redcon"
 
 	"github.com/sluiceproxy/sluice/internal/command"
@@ -20,7 +22,7 @@ func (s *Session) run(raw []byte) bool {
 	}
 	cmd := command.Lookup(args[0])
 	if cmd == nil {
-		return s.refuse("ERR " + command.UnknownCommand(args))
+		return s.unknown(args)
 	}
 	if len(cmd.Subcommands) > 0 {
 		sub, err := cmd.Resolve(args)
@@ -44,9 +46,30 @@ func (s *Session) run(raw []byte) bool {
 	case command.KindAdmin:
 		return s.refuse(errAdmin(cmd.Name))
 	default:
+		if cmd.Class == command.ClassGeneric || cmd.Class == command.ClassServer {
+			if problem := s.trespass(cmd, args); problem != "" {
+				return s.refuse(problem)
+			}
+		}
 		return s.forward(cmd, args, raw)
 	}
 }
+
+// unknown refuses a command that does not exist. As Redis does, it closes without a reply what looks like an HTTP
+// request: a web page may make a browser send one, with commands in its body.
+func (s *Session) unknown(args [][]byte) bool {
+	if bytes.EqualFold(args[0], httpHost) || bytes.EqualFold(args[0], httpPost) {
+		s.worker.Stats.ProtocolErrors++
+		s.finish()
+		return true
+	}
+	return s.refuse("ERR " + command.UnknownCommand(args))
+}
+
+var (
+	httpHost = []byte("host:") //nolint:gochecknoglobals // constant
+	httpPost = []byte("post")  //nolint:gochecknoglobals // constant
+)
 
 // refuse answers the command at hand with an error; the connection stays.
 func (s *Session) refuse(text string) bool {
@@ -99,11 +122,13 @@ func (s *Session) submit(p *pending, at int32, request []byte) {
 		return
 	}
 	p.others++
-	if p.Pipe().Conn().Attached() {
-		return
-	}
-	if limit := s.tenant.ConnectTimeout; limit > 0 && limit < s.tenant.CommandTimeout {
-		p.Deadline = p.since + int64(limit)
+	p.limitConnect()
+}
+
+// limitConnect sets how long a call that was sent may wait for a connection.
+func (p *pending) limitConnect() {
+	if limit := p.session.tenant.ConnectTimeout; limit > 0 && !p.Pipe().Conn().Attached() {
+		p.ConnectBy = p.since + int64(limit)
 	}
 }
 
@@ -118,7 +143,7 @@ func (s *Session) prepare(p *pending, at int32) {
 // notSent answers a call that no pipe has taken.
 func (p *pending) notSent(outcome upstream.Outcome) {
 	p.stats.notSent++
-	reply := appendError(nil, errNotSent(outcome))
+	reply := appendError(nil, errNotSent(outcome, p.partOfWrite()))
 	if p.parent != nil {
 		p.partReply(reply, true)
 		return
@@ -162,8 +187,12 @@ func (s *Session) split(cmd *command.Command, args [][]byte) {
 			continue
 		}
 		p.others = 1
+		p.limitConnect()
 	}
 }
+
+// partOfWrite reports whether other parts of the command may change something, whatever becomes of this one.
+func (p *pending) partOfWrite() bool { return p.parent != nil && !p.ReadOnly }
 
 // partReply takes bytes of the reply to a part; the last part's end answers the command.
 func (p *pending) partReply(b []byte, last bool) {
@@ -173,6 +202,14 @@ func (p *pending) partReply(b []byte, last bool) {
 		return
 	}
 	if parent.gather.Add(p.part, b, last) {
+		s.deliver(parent, parent.gather.AppendReply(nil), true)
+	}
+}
+
+// partFailed answers a part with an error in the place of whatever came of its reply.
+func (p *pending) partFailed(reply []byte) {
+	parent := p.parent
+	if s := parent.session; s != nil && parent.gather.Fail(p.part, reply) {
 		s.deliver(parent, parent.gather.AppendReply(nil), true)
 	}
 }

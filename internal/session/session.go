@@ -45,7 +45,9 @@ type Session struct {
 	stopped  bool // unconsumed input may be left: look again when something is settled
 	loose    bool // the command at hand must be encoded anew
 	reply    replyMode
-	drain    bool // close as soon as nothing is owed
+	drain    bool // close as soon as nothing is owed and nothing that has come waits
+	deaf     bool // nothing more of what comes is begun; set after drain
+	inData   bool // Data is running: what is owed is not known before its end
 
 	registry *tenant.Registry // of the table that tenant was taken from
 	tenant   *tenant.Tenant   // nil: not authenticated
@@ -68,7 +70,10 @@ type Session struct {
 	stream *streaming // in ModeStreaming
 	holds  []*pending // whose pipes wait, because the client takes a large reply too slowly
 
-	bound      string // tenant of the listener
+	check *passwordCheck // that the session waits for
+
+	moveTo     *Worker // another loop that the session has been asked to go to
+	bound      string  // tenant of the listener
 	name       string
 	libName    string
 	libVersion string
@@ -123,6 +128,7 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	s.stats.clients++
 	cluster := w.table.Cluster(t)
 	s.local = cluster.Local(w.Loop.ID())
+	s.local.Refresh()
 	s.local.Users++
 	s.epoch = s.local.Epoch()
 	s.sharded = s.local.Sharded()
@@ -167,22 +173,43 @@ func (s *Session) follow(table *route.Table) (wait bool) {
 		s.user = t.Users[s.user.Name]
 	}
 	if !t.Allows(s.database) {
-		s.database = t.Databases[0]
+		s.appendError(errDatabaseGone) // what the client writes next must not end up in another
+		s.finish()
+		return true
 	}
 	s.become(t, s.user)
 	return false
 }
 
-// Data implements loop.Handler: it cuts the input into commands and runs them, as long as none has to wait.
+// Data implements loop.Handler.
 func (s *Session) Data(b []byte) int {
+	s.inData = true
+	n := s.take(b)
+	s.inData = false
+	if s.drain {
+		s.endIfSettled(n < len(b))
+	}
+	return n
+}
+
+// take cuts the input into commands and runs them, as long as none has to wait.
+func (s *Session) take(b []byte) int {
 	w := s.worker
 	s.lastActive = w.Loop.Now()
 	s.stopped = false
+	if s.deaf {
+		return s.stop(b, 0)
+	}
 	if s.mode == ModeStreaming {
 		return s.streamOn(b)
 	}
 	if s.mode == ModeClosing {
 		return len(b)
+	}
+	if s.moveTo != nil && s.mayMove() {
+		s.barrier = true
+		w.Loop.Post(s.depart)
+		return s.stop(b, 0)
 	}
 	if s.adoptTable() {
 		return s.stop(b, 0)
@@ -207,6 +234,9 @@ func (s *Session) Data(b []byte) int {
 		if !s.run(b[at : at+n]) {
 			return s.stop(b, at)
 		}
+		if s.reply != replyOn {
+			s.unskip()
+		}
 		at += n
 		if s.mode != ModeNormal || s.conn.Closed() {
 			return len(b)
@@ -219,6 +249,10 @@ func (s *Session) Data(b []byte) int {
 // incomplete keeps the beginning of a command, or begins to stream one that is too long to be kept.
 func (s *Session) incomplete(b []byte, at int) int {
 	if _, _, length, _, open := s.scan.OpenBulk(); open && length > s.worker.shared.Settings.StreamThreshold {
+		if s.drain {
+			s.deaf = true // its rest may never come
+			return s.stop(b, at)
+		}
 		if s.head != nil {
 			return s.stop(b, at) // what is in flight is settled first: the dedicated connection could overtake it
 		}
@@ -238,12 +272,13 @@ func (s *Session) mustWait() bool {
 	if s.head == nil {
 		return s.conn.Pending() > limits.OutputBuffer/2
 	}
-	return s.inflight >= limits.MaxInflight || s.held+s.conn.Pending()+s.inflight*s.average > limits.OutputBuffer/2
+	return s.inflight > limits.MaxInflight || s.held+s.conn.Pending()+s.inflight*s.average > limits.OutputBuffer/2
 }
 
 // stop leaves what begins at at for later.
 func (s *Session) stop(b []byte, at int) int {
 	s.stopped = true
+	s.conn.TellDrained() // what waits for the output to be taken is begun then
 	if len(b)-at > unreadMax {
 		s.conn.Pause()
 	}
@@ -277,10 +312,33 @@ func (s *Session) finish() {
 // Drain closes the session as soon as nothing of it is in flight. On its loop.
 func (s *Session) Drain() {
 	s.drain = true
-	if s.head == nil && s.mode == ModeNormal && s.conn.Unread() == 0 {
-		s.finish()
-	}
+	s.endIfSettled(s.conn.Unread() > 0)
 }
+
+// StopReading ends a drain that takes too long, because the client keeps sending: what is in flight gets its replies,
+// what came later is not begun. On its loop.
+func (s *Session) StopReading() {
+	s.deaf = true
+	s.Drain()
+}
+
+// Ended reports whether the client has got all that it is owed; only the end of its own side is waited for.
+func (s *Session) Ended() bool {
+	return s.mode == ModeClosing && s.head == nil && s.conn.Pending() == 0
+}
+
+// endIfSettled closes a session that is to be drained when nothing is owed to the client. unread tells that input is
+// left: a command that waits for something, which is served first, or the beginning of one, which never was.
+func (s *Session) endIfSettled(unread bool) {
+	if s.inData || s.head != nil || s.mode != ModeNormal || unread && s.stopped && !s.deaf {
+		return
+	}
+	s.finish()
+}
+
+// Owed is what the client has not been given yet: the number of commands without a reply, and the bytes of replies that
+// wait for an earlier one. On its loop.
+func (s *Session) Owed() (commands, bytes int) { return s.inflight, s.held }
 
 // Kill closes the session at once. On its loop.
 func (s *Session) Kill(err error) { s.conn.Close(err) }
@@ -288,7 +346,8 @@ func (s *Session) Kill(err error) { s.conn.Close(err) }
 // EOF implements loop.Handler: commands that were sent before the end still get their replies.
 func (s *Session) EOF() {
 	if s.mode == ModeStreaming {
-		s.conn.Close(nil) // in the middle of a command
+		s.abandonStream() // in the middle of a command
+		s.finish()
 		return
 	}
 	if s.conn.Unread() > 0 && s.stopped {
@@ -309,6 +368,9 @@ func (s *Session) Drained() {
 func (s *Session) Closed(error) {
 	s.continuePipes()
 	s.abandonStream()
+	if s.check != nil {
+		s.check.abandoned.Store(true)
+	}
 	for s.head != nil {
 		p := s.head
 		s.unlink()
@@ -324,12 +386,26 @@ func (s *Session) Closed(error) {
 func (s *Session) checkLimits(now int64) {
 	limits := &s.worker.shared.Settings
 	switch {
-	case limits.IdleTimeout > 0 && s.head == nil && s.mode == ModeNormal && now-s.lastActive > int64(limits.IdleTimeout):
+	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient():
 		s.worker.Stats.IdleClosed++
 		s.conn.Close(nil)
-	case s.overSince != 0 && now-s.overSince > int64(limits.OutputGrace), s.mode == ModeClosing && now-s.lastActive > int64(closeGrace):
-		s.worker.Stats.OutputLimit++
-		s.conn.Close(nil)
+	case s.overSince != 0 && now-s.overSince > int64(limits.OutputGrace),
+		s.mode == ModeClosing && s.head == nil && now-s.lastActive > int64(closeGrace):
+		s.giveUp()
+	case len(s.holds) > 0 && s.blocksTooLong(now):
+		s.giveUp()
+	}
+}
+
+// waitsForClient reports whether it is the client's turn: to send a command, or the rest of one.
+func (s *Session) waitsForClient() bool {
+	switch s.mode {
+	case ModeNormal:
+		return s.head == nil
+	case ModeStreaming:
+		return s.stream.conn == nil || s.stream.conn.Pipe().Backlog() == 0
+	default:
+		return false
 	}
 }
 

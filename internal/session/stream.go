@@ -47,13 +47,14 @@ func (s *Session) beginStream(b []byte) int {
 			return 0
 		}
 		if outcome != upstream.Sent {
-			problem = errNotSent(outcome)
+			problem = errNotSent(outcome, false)
 		}
 	}
 	s.stream = &streaming{rest: s.scan.Rest(b, *s.limits), conn: conn}
 	s.mode = ModeStreaming
 	s.scan.Reset()
 	s.conn.Expect(0)
+	defer s.unskip()
 	if problem != "" {
 		s.refuse(problem)
 		return len(b)
@@ -77,17 +78,23 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 	if cmd = command.Lookup(args[0]); cmd == nil {
 		return nil, at, "ERR " + command.UnknownCommand(args)
 	}
-	switch {
+	cmd, err := cmd.Resolve(args)
+	if err != nil {
+		return nil, at, "ERR " + err.Error()
+	}
+	switch kind := cmd.KindFor(args); {
 	case !cmd.CheckArity(argc):
 		return nil, at, "ERR " + command.WrongArity(cmd.Name)
 	case s.tenant == nil:
 		return nil, at, errNoAuth
-	case cmd.Kind == command.KindDedicated:
+	case kind == command.KindDedicated:
 		return nil, at, errNotSupportedYet(cmd.Name)
-	case cmd.Kind == command.KindAdmin:
+	case kind == command.KindAdmin:
 		return nil, at, errAdmin(cmd.Name)
-	case cmd.Kind == command.KindLocal:
+	case kind == command.KindLocal:
 		return nil, at, errArgumentTooLong
+	case cmd.Name == "copy" || cmd.Name == "move":
+		return nil, at, errArgumentTooLong // the database that they name may come behind the long argument
 	case !s.sharded:
 		return cmd, at, ""
 	}
@@ -119,9 +126,18 @@ func (s *Session) streamOn(b []byte) int {
 		return n
 	}
 	if st.conn != nil && st.conn.Pipe().Backlog() > streamAhead {
-		s.conn.Pause()
+		s.holdBack(st)
 	}
 	return n
+}
+
+// holdBack makes the client wait until the node has taken what it has been sent, for which it has as long as for a command.
+func (s *Session) holdBack(st *streaming) {
+	s.conn.Pause()
+	st.conn.Pipe().Conn().TellDrained()
+	if timeout := s.tenant.CommandTimeout; timeout > 0 {
+		st.pending.Deadline = s.worker.Loop.Now() + int64(timeout)
+	}
 }
 
 // endStream is called when the command has been passed on, or dropped, whole.
@@ -180,7 +196,11 @@ func (s *Session) abandonStream() {
 
 // DedicatedDrained implements upstream.DedicatedUser.
 func (s *Session) DedicatedDrained() {
-	if s.mode == ModeStreaming {
-		s.conn.Resume()
+	if s.mode != ModeStreaming {
+		return
 	}
+	if p := s.stream.pending; p != nil {
+		p.Deadline = 0 // it is the client's turn
+	}
+	s.conn.Resume()
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,17 +34,22 @@ type Shared struct {
 	Table    atomic.Pointer[route.Table]
 	Workers  []*Worker // set once, before the first client
 
-	clients atomic.Int64
-	nextID  atomic.Uint64
-	auth    chan struct{} // one token per password check that may run off the loops
-	started time.Time
-	runID   string
+	clients  atomic.Int64
+	nextID   atomic.Uint64
+	auth     chan struct{}  // one token per password check that may run off the loops
+	checks   atomic.Int64   // password checks that run or wait
+	checking sync.WaitGroup // their goroutines
+	started  time.Time
+	runID    string
 }
 
 // NewShared makes what workers share.
 func NewShared(s Settings, runID string) *Shared {
 	return &Shared{Settings: s, auth: make(chan struct{}, authParallel), started: time.Now(), runID: runID}
 }
+
+// Wait waits for what runs off the loops, after the loops have stopped.
+func (s *Shared) Wait() { s.checking.Wait() }
 
 // Clients is the number of clients of all loops. For any goroutine.
 func (s *Shared) Clients() int { return int(s.clients.Load()) }
@@ -56,6 +62,7 @@ type Worker struct {
 	sessions  list
 	free      *pending
 	freeCount int
+	made      int // records that are free or in use
 	tenants   map[string]*tenantStats
 	limits    resp.CommandLimits
 	strict    resp.CommandLimits // before authentication
@@ -74,6 +81,7 @@ type Stats struct {
 	OutputLimit    uint64 // clients disconnected because they did not read
 	IdleClosed     uint64
 	AuthFailures   uint64
+	Moved          uint64 // clients that went to another loop
 }
 
 // NewWorker makes the worker of a loop. It sweeps its sessions once a second.

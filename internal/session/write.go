@@ -81,7 +81,7 @@ const (
 // muted reports whether the command at hand is not answered.
 func (s *Session) muted() bool { return s.reply == replyOff || s.reply == replySkipThis }
 
-// unskip is called before each command: CLIENT REPLY SKIP is about one command only.
+// unskip is called after each command: CLIENT REPLY SKIP is about the one command behind it only.
 func (s *Session) unskip() {
 	switch s.reply {
 	case replySkipNext:

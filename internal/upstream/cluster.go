@@ -35,7 +35,8 @@ type Cluster struct {
 	locals []*Local // by loop
 	topo   atomic.Pointer[topology.Map]
 
-	dials *rate.Limiter
+	dialer Dialer
+	dials  *rate.Limiter
 
 	connectors struct {
 		sync.Mutex
@@ -49,6 +50,7 @@ type Cluster struct {
 	stop     context.CancelFunc
 	stopping context.Context //nolint:containedctx // the life of the cluster's goroutines
 	running  sync.WaitGroup
+	dialing  sync.WaitGroup // dials asked for by loops; each posts its result
 }
 
 var errClosed = errors.New("the cluster is closed")
@@ -67,10 +69,14 @@ type sharedStats struct {
 // NewCluster makes a cluster for the given loops. Start dials.
 func NewCluster(cfg Config, loops []*loop.Loop, log *zap.Logger) *Cluster {
 	cfg.setDefaults()
+	muteClients()
 	c := &Cluster{cfg: cfg, log: log.With(zap.String("cluster", cfg.Name)), dials: rate.NewLimiter(dialRate, dialBurst)}
 	c.connectors.byKey = make(map[connectorKey]*connector)
 	c.connectors.control = make(map[string]*redis.Client)
 	c.stopping, c.stop = context.WithCancel(context.Background())
+	if c.dialer = cfg.Dialer; c.dialer == nil {
+		c.dialer = poolDialer{c}
+	}
 	if cfg.Kind == Standalone {
 		c.topo.Store(topology.Standalone(cfg.Addresses[0]))
 	}
@@ -102,9 +108,10 @@ func (c *Cluster) Local(loopID int) *Local { return c.locals[loopID] }
 // Close closes every connection and waits for the cluster's goroutines. The loops must still run.
 func (c *Cluster) Close() {
 	c.stop()
-	for _, local := range c.locals {
-		local.loop.Call(local.close)
-	}
+	c.onLoops((*Local).close)  // no dial begins after this
+	c.onLoops(func(*Local) {}) // the tick of the closing is over: connections have been released
+	c.dialing.Wait()
+	c.onLoops(func(*Local) {}) // what the last dials brought has been dropped
 	c.running.Wait()
 	c.connectors.Lock()
 	defer c.connectors.Unlock()
@@ -117,10 +124,15 @@ func (c *Cluster) Close() {
 	}
 }
 
-// spawn runs fn off the loops until the cluster is closed.
-func (c *Cluster) spawn(fn func(ctx context.Context)) {
-	c.running.Go(func() { fn(c.stopping) })
+// onLoops runs fn on each loop in turn and waits for it.
+func (c *Cluster) onLoops(fn func(*Local)) {
+	for _, local := range c.locals {
+		local.loop.Call(func() { fn(local) })
+	}
 }
+
+// spawn runs fn off the loops; Close waits for it.
+func (c *Cluster) spawn(fn func()) { c.running.Go(fn) }
 
 func (c *Cluster) connector(addr string, target Target) (*connector, error) {
 	c.connectors.Lock()
@@ -199,10 +211,31 @@ func (c *Cluster) dial(ctx context.Context, addr string, target Target) (*lease,
 		return nil, err
 	}
 	c.stats.dialsOK.Add(1)
+	le.cluster = c
 	return le, nil
 }
 
+// poolDialer is the Dialer of every daemon: it takes connections out of go-redis's pools, on goroutines of the cluster.
+type poolDialer struct{ cluster *Cluster }
+
+// Dial implements Dialer.
+func (d poolDialer) Dial(l *loop.Loop, addr string, target Target, done func(Link, error)) {
+	d.cluster.dialing.Go(func() {
+		le, err := d.cluster.dial(d.cluster.stopping, addr, target)
+		l.Post(func() {
+			if err != nil {
+				done(nil, err)
+				return
+			}
+			done(le, nil)
+		})
+	})
+}
+
 // jittered returns d with up to a quarter more or less.
-func jittered(d time.Duration) time.Duration {
-	return d*3/4 + time.Duration(rand.Int64N(int64(d)/2+1)) //nolint:gosec // spreads load; not a secret
+func jittered(d time.Duration) time.Duration { return spread(d, rand.Int64N) }
+
+// spread returns d with up to a quarter more or less, as int64n chooses.
+func spread(d time.Duration, int64n func(int64) int64) time.Duration {
+	return d*3/4 + time.Duration(int64n(int64(d)/2+1))
 }

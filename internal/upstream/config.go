@@ -80,5 +80,8 @@ type Target uint32
 // MakeTarget packs protocol (2 or 3) and database.
 func MakeTarget(protocol, database int) Target { return Target(protocol)<<24 | Target(database) }
 
-func (t Target) protocol() int { return int(t >> 24) }
-func (t Target) database() int { return int(t & 0xffffff) }
+// Protocol is 2 or 3.
+func (t Target) Protocol() int { return int(t >> 24) }
+
+// Database is the number of the database that the connection has selected.
+func (t Target) Database() int { return int(t & 0xffffff) }

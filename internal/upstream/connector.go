@@ -34,7 +34,7 @@ func newConnector(cfg *Config, addr string, target Target) *connector {
 	k := &connector{target: target}
 	options := nodeOptions(cfg, addr)
 	options.Dialer = k.dialer(cfg)
-	options.Protocol, options.DB = target.protocol(), target.database()
+	options.Protocol, options.DB = target.Protocol(), target.Database()
 	k.client = redis.NewClient(options)
 	return k
 }
@@ -115,11 +115,12 @@ func (b *borrowed) Close() (err error) {
 	return err
 }
 
-// lease is a connection taken out of go-redis's pool for a loop.
+// lease is a connection taken out of go-redis's pool for a loop. It is the Link of a poolDialer.
 type lease struct {
-	conn *redis.Conn
-	nc   *borrowed
-	fd   int // of a plain connection where there is epoll; else -1
+	cluster *Cluster
+	conn    *redis.Conn
+	nc      *borrowed
+	fd      int // of a plain connection where there is epoll; else -1
 }
 
 // errNoRESP3 is what a cluster that cannot speak RESP3 answers to.
@@ -153,7 +154,7 @@ func (k *connector) checkout(ctx context.Context) (*lease, error) {
 
 // handshake makes go-redis dial and set the connection up, and asks for proof that it did.
 func (k *connector) handshake(ctx context.Context, conn *redis.Conn) error {
-	if k.target.protocol() == 2 {
+	if k.target.Protocol() == 2 {
 		return conn.Ping(ctx).Err()
 	}
 	if err := conn.Ping(ctx).Err(); err != nil {
@@ -166,8 +167,8 @@ func (k *connector) handshake(ctx context.Context, conn *redis.Conn) error {
 	return nil
 }
 
-// attach gives the connection to c, on its loop.
-func (le *lease) attach(c *loop.Conn) error {
+// Attach implements Link.
+func (le *lease) Attach(c *loop.Conn) error {
 	if le.fd >= 0 {
 		return c.Loop().AttachFD(c, le.fd)
 	}
@@ -175,14 +176,18 @@ func (le *lease) attach(c *loop.Conn) error {
 	return nil
 }
 
-// drop gives up a connection that no loop took. It may block.
-func (le *lease) drop() {
-	closeDescriptor(le.fd)
-	if le.fd < 0 {
-		_ = le.nc.Conn.Close()
-	}
-	_ = le.conn.Close()
+// Drop implements Link. Closing may block, so it is done off the loop.
+func (le *lease) Drop() {
+	le.cluster.spawn(func() {
+		closeDescriptor(le.fd)
+		if le.fd < 0 {
+			_ = le.nc.Conn.Close()
+		}
+		_ = le.conn.Close()
+	})
 }
 
-// release tells go-redis that the loop has closed the connection. It may block.
-func (le *lease) release() { _ = le.conn.Close() }
+// Release implements Link: go-redis takes the connection off its books.
+func (le *lease) Release() {
+	le.cluster.spawn(func() { _ = le.conn.Close() })
+}

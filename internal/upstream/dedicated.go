@@ -30,7 +30,7 @@ type DedicatedUser interface {
 // Dedicate lends a connection to the node that has the slot. It may still be connecting; what is sent waits. When the
 // outcome is Full, all that the node may have are lent: try again later.
 func (lc *Local) Dedicate(slot int32, lane uint32, key Target, user DedicatedUser) (*Dedicated, Outcome) {
-	n := lc.nodeFor(slot, lane)
+	n := lc.nodeFor(slot, lane, key)
 	if n == nil {
 		lc.cluster.RequestRefresh()
 		return nil, Uncovered

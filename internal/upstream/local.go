@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/loop"
@@ -13,9 +15,6 @@ const (
 	watchInterval = 50 * time.Millisecond
 	// attemptsMax bounds how often one call is sent: two nodes that each redirect to the other must not keep it for ever.
 	attemptsMax = 8
-	// settleAfterResend is how long after a redirect or a loss the number of pipes is left as it is, because calls that
-	// were sent again keep their order only on the pipe of their lane.
-	settleAfterResend = int64(time.Second)
 )
 
 // Local is what one loop owns of a cluster: its view of the topology and its pipes. Only that loop touches it.
@@ -25,13 +24,16 @@ type Local struct {
 	view    *topology.Map
 	nodes   []*node          // as view.Nodes
 	known   map[string]*node // by address
+	order   []*node          // the known ones, in the order in which they became known
+	leaving []*node          // no longer in the view, with replies on their way
 	// epoch changes with the view and with the number of pipes. A session that has calls in flight under another epoch
 	// lets them settle before it sends more: so order holds through every change of route.
 	epoch    uint32
 	lossID   uint64
-	resentAt int64
+	detours  map[detourKey]*detour // the last one of each session and slot
 	watching bool
 	closed   bool
+	random   *rand.Rand
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
 	Stats LocalStats
@@ -46,7 +48,11 @@ type LocalStats struct {
 }
 
 func newLocal(c *Cluster, l *loop.Loop) *Local {
-	lc := &Local{cluster: c, loop: l, known: make(map[string]*node)}
+	seed := c.cfg.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), detours: make(map[detourKey]*detour), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
 	lc.Refresh()
 	return lc
 }
@@ -73,12 +79,18 @@ func (lc *Local) Refresh() {
 		lc.nodes = append(lc.nodes, n)
 		current[n.addr] = true
 	}
-	for addr, n := range lc.known {
-		if !current[addr] {
-			n.retire()
-			delete(lc.known, addr)
+	lc.order = slices.DeleteFunc(lc.order, func(n *node) bool {
+		if current[n.addr] {
+			return false
 		}
-	}
+		n.retire()
+		delete(lc.known, n.addr)
+		if n.busy() {
+			lc.leaving = append(lc.leaving, n)
+			lc.watch()
+		}
+		return true
+	})
 }
 
 // Shards is the number of shards in the view.
@@ -97,13 +109,14 @@ func (lc *Local) node(addr string) *node {
 	if n == nil {
 		n = &node{local: lc, addr: addr, alias: "node"}
 		lc.known[addr] = n
+		lc.order = append(lc.order, n)
 	}
 	return n
 }
 
-// nodeFor is the node that a call goes to: the primary of its slot, or any primary for a call without a key, chosen
-// by its lane. nil: no node has the slot.
-func (lc *Local) nodeFor(slot int32, lane uint32) *node {
+// nodeFor is the node that a call goes to: the primary of its slot, or any primary for a call without a key. nil: no node
+// has the slot.
+func (lc *Local) nodeFor(slot int32, lane uint32, key Target) *node {
 	if lc.view == nil {
 		return nil
 	}
@@ -111,20 +124,28 @@ func (lc *Local) nodeFor(slot int32, lane uint32) *node {
 		return lc.nodes[0]
 	}
 	if slot < 0 {
-		if len(lc.view.Shards) == 0 {
-			return nil
-		}
-		shard := &lc.view.Shards[int(lane)%len(lc.view.Shards)]
-		if shard.Primary == nil {
-			return nil
-		}
-		return lc.node(shard.Primary.Addr)
+		return lc.anyPrimary(lane, key)
 	}
 	i := lc.view.Primary(uint16(slot))
 	if i < 0 {
 		return nil
 	}
 	return lc.nodes[i]
+}
+
+// anyPrimary chooses by lane, so that a session stays with one node as long as that one can be reached.
+func (lc *Local) anyPrimary(lane uint32, key Target) (first *node) {
+	shards := lc.view.Shards
+	for i := range shards {
+		n := lc.node(shards[(int(lane)+i)%len(shards)].Primary.Addr)
+		if !n.target(key).down {
+			return n
+		}
+		if first == nil {
+			first = n
+		}
+	}
+	return first
 }
 
 // Outcome says what became of an attempt to send.
@@ -141,7 +162,7 @@ const (
 // Send puts a command on the pipe of its lane to the node that has its slot. When the outcome is not Sent, the call was
 // not taken and no callback follows. Slot, Lane, Target and Origin must be set.
 func (lc *Local) Send(c *pipe.Call, request []byte) Outcome {
-	n := lc.nodeFor(c.Slot, c.Lane)
+	n := lc.nodeFor(c.Slot, c.Lane, Target(c.Target))
 	if n == nil {
 		lc.cluster.RequestRefresh()
 		return Uncovered
@@ -155,25 +176,36 @@ func (lc *Local) Send(c *pipe.Call, request []byte) Outcome {
 }
 
 // resend sends a call that left its pipe once more, to the node that has its slot now, or fails it.
-func (lc *Local) resend(c *pipe.Call, reason pipe.Reason, inDoubt bool) {
-	lc.resendTo(lc.nodeFor(c.Slot, c.Lane), c, reason, inDoubt, false)
+func (lc *Local) resend(c *pipe.Call, f pipe.Failure) {
+	switch d := detourOf(c); {
+	case d != nil:
+		d.again(f)
+	case lc.lastDetour(c) != nil:
+		lc.fail(c, f) // it could overtake that one
+	default:
+		lc.sendAgain(lc.nodeFor(c.Slot, c.Lane, Target(c.Target)), nil, c, f, false)
+	}
 }
 
-func (lc *Local) resendTo(n *node, c *pipe.Call, reason pipe.Reason, inDoubt, asking bool) {
-	lc.resentAt = lc.loop.Now()
+// sendAgain sends a call that left its pipe to p, or, when p is nil, to the pipe of its lane to node n, or fails it.
+func (lc *Local) sendAgain(n *node, p *pipe.Pipe, c *pipe.Call, f pipe.Failure, asking bool) {
 	if n != nil && c.Attempts < attemptsMax && (c.Deadline == 0 || c.Deadline > lc.loop.Now()) {
-		if p, outcome := n.target(Target(c.Target)).pipe(c.Lane); outcome == Sent {
+		outcome := Sent
+		if p == nil {
+			p, outcome = n.target(Target(c.Target)).pipe(c.Lane)
+		}
+		if outcome == Sent {
 			lc.Stats.Retried++
 			if asking {
-				p.Send(newAsking(lc.loop.Now()), askingCommand)
+				p.Send(newAsking(c), askingCommand)
 			}
 			p.Resend(c)
 			lc.watch()
 			return
 		}
-		reason = pipe.Unavailable
+		f.Reason = pipe.Unavailable
 	}
-	lc.fail(c, pipe.Failure{Reason: reason, InDoubt: inDoubt})
+	lc.fail(c, f)
 }
 
 // fail ends a call that is on no pipe.
@@ -197,22 +229,25 @@ func (lc *Local) watch() {
 // look expires calls, gives up silent pipes and fits the number of pipes to the delays. It reports whether there is
 // anything to look at again.
 func (lc *Local) look() (more bool) {
-	for _, n := range lc.known {
+	for _, n := range lc.order {
 		for _, t := range n.targets {
 			more = t.look(lc.loop.Now()) || more
 		}
 	}
-	return more && !lc.closed
+	for _, n := range lc.leaving {
+		for _, t := range n.targets {
+			t.look(lc.loop.Now())
+		}
+	}
+	lc.leaving = slices.DeleteFunc(lc.leaving, func(n *node) bool { return !n.busy() })
+	return (more || len(lc.leaving) > 0) && !lc.closed
 }
 
-// mayChangeLanes reports whether no call was sent again lately.
-func (lc *Local) mayChangeLanes() bool {
-	return lc.resentAt == 0 || lc.loop.Now()-lc.resentAt > settleAfterResend
-}
-
+// close ends all connections; what is in flight fails.
 func (lc *Local) close() {
 	lc.closed = true
-	for _, n := range lc.known {
+	for _, n := range slices.Concat(lc.order, lc.leaving) {
 		n.retire()
+		n.hangUp()
 	}
 }

@@ -1,7 +1,7 @@
 package upstream
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,9 +11,7 @@ import (
 )
 
 const (
-	backoffFirst = 50 * time.Millisecond
-	backoffMax   = time.Second
-	sparesMax    = 64
+	sparesMax = 64
 	// spareIdle is how long a connection that served a large value is kept for the next one.
 	spareIdle = int64(10 * time.Second)
 )
@@ -38,11 +36,33 @@ func (n *node) target(key Target) *target {
 	return t
 }
 
+// busy reports whether calls wait for replies of the node.
+func (n *node) busy() bool {
+	for _, t := range n.targets {
+		if len(t.beside)+len(t.lent) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // retire closes the connections of a node that the topology no longer has. What is in flight still gets its replies.
 func (n *node) retire() {
 	n.retired = true
 	for _, t := range n.targets {
 		t.retire()
+	}
+}
+
+// hangUp closes the connections that retire has left open because replies are on their way.
+func (n *node) hangUp() {
+	for _, t := range n.targets {
+		for _, p := range t.beside {
+			p.Conn().Close(nil)
+		}
+		for _, d := range t.lent {
+			d.pipe.Conn().Close(errAbandoned)
+		}
 	}
 }
 
@@ -59,10 +79,13 @@ type target struct {
 
 	traffic loop.Traffic // of all its connections, also closed ones
 
-	// down: the last attempt to connect failed. Commands are refused at once; a timer tries on.
-	down      bool
-	downErr   error
-	backoff   time.Duration
+	// down: the node could not be reached at failedAt. Commands are refused at once; probes try on.
+	down     bool
+	failedAt int64
+	backoff  time.Duration
+	probe    *loop.Timer // the next probe; nil: none is due
+	probing  bool        // a probe is under way
+
 	idleSince int64 // when the last lane was last needed
 }
 
@@ -104,23 +127,22 @@ func (lc *Local) newPipe(t *target, owner pipe.Owner) *pipe.Pipe {
 	return pipe.New(lc.loop, owner, pipe.Config{StreamThreshold: lc.cluster.cfg.StreamThreshold, LossID: &lc.lossID, Traffic: &t.traffic, Late: &lc.Stats.Late})
 }
 
-// connect asks for a connection off the loop and gives it to p.
+// connect asks for a connection and gives it to p.
 func (t *target) connect(p *pipe.Pipe) {
-	lc := t.node.local
-	cluster := lc.cluster
-	cluster.spawn(func(ctx context.Context) {
-		le, err := cluster.dial(ctx, t.node.addr, t.key)
-		lc.loop.Post(func() { t.connected(p, le, err) })
-	})
+	t.dial(func(link Link, err error) { t.connected(p, link, err) })
 }
 
-func (t *target) connected(p *pipe.Pipe, le *lease, err error) {
-	cluster := t.node.local.cluster
+func (t *target) dial(done func(Link, error)) {
+	lc := t.node.local
+	lc.cluster.dialer.Dial(lc.loop, t.node.addr, t.key, done)
+}
+
+func (t *target) connected(p *pipe.Pipe, link Link, err error) {
 	if err == nil && !p.Closed() {
-		p.SetOnClosed(func() { cluster.spawn(func(context.Context) { le.release() }) })
-		err = le.attach(p.Conn())
+		p.SetOnClosed(link.Release)
+		err = link.Attach(p.Conn())
 	} else if err == nil {
-		cluster.spawn(func(context.Context) { le.drop() })
+		link.Drop()
 		return
 	}
 	if err != nil {
@@ -131,95 +153,43 @@ func (t *target) connected(p *pipe.Pipe, le *lease, err error) {
 	t.markUp()
 }
 
-// markDown notes that the node cannot be connected and keeps trying.
-func (t *target) markDown(err error) {
-	lc := t.node.local
-	t.downErr = hideAddress("cannot connect", err)
-	if !t.down {
-		t.down = true
-		t.backoff = backoffFirst
-		lc.cluster.log.Warn("node is unavailable", zap.String("node", t.node.alias), zap.Error(t.downErr))
-		t.scheduleProbe()
-	}
-	lc.cluster.RequestRefresh()
-}
-
-func (t *target) markUp() {
-	if t.down {
-		t.down = false
-		t.node.local.cluster.log.Info("node is available again", zap.String("node", t.node.alias))
-	}
-}
-
-func (t *target) scheduleProbe() {
-	lc := t.node.local
-	lc.loop.After(jittered(t.backoff), func() {
-		if t.node.retired || lc.closed || !t.down {
-			return
-		}
-		cluster := lc.cluster
-		cluster.spawn(func(ctx context.Context) {
-			le, err := cluster.dial(ctx, t.node.addr, t.key)
-			lc.loop.Post(func() { t.probed(le, err) })
-		})
-	})
-	t.backoff = min(2*t.backoff, backoffMax)
-}
-
-// probed takes the result of an attempt to reach a node that is down; a connection that was made becomes a lane.
-func (t *target) probed(le *lease, err error) {
-	lc := t.node.local
-	if err != nil || t.node.retired || lc.closed {
-		if le != nil {
-			lc.cluster.spawn(func(context.Context) { le.drop() })
-		}
-		if err != nil && !t.node.retired && !lc.closed {
-			t.scheduleProbe()
-		}
-		return
-	}
-	t.markUp()
-	p := lc.newPipe(t, t)
-	t.connected(p, le, nil)
-	if t.lanes[0] == nil {
-		t.lanes[0] = p
-	} else {
-		t.keepSpare(p)
-	}
-}
-
 // look is the periodic check of a target's pipes.
 func (t *target) look(now int64) (more bool) {
 	var delay time.Duration
+	check := func(p *pipe.Pipe) (silent bool) {
+		waits, silent := t.lookAt(p, now)
+		more = more || waits
+		return silent
+	}
 	for _, p := range t.lanes {
 		if p == nil {
 			continue
 		}
-		more = t.lookAt(p, now) || more
 		delay = max(delay, p.QueueDelay())
-	}
-	for _, p := range t.beside {
-		more = t.lookAt(p, now) || more
-	}
-	for _, d := range t.lent {
-		more = t.lookAt(d.pipe, now) || more
-	}
-	more = t.dropSpares(now) || more
-	return t.fitLanes(delay, now) || more
-}
-
-// lookAt expires calls. A pipe on which calls wait and nothing has come for as long as the longest of them may take is
-// given up: it is black-holed, and what is behind would wait in vain.
-func (t *target) lookAt(p *pipe.Pipe, now int64) (more bool) {
-	expired := p.Expire(now)
-	if expired > 0 {
-		t.node.local.Stats.Errors[pipe.TimedOut] += uint64(expired)
-		if p.Silent(now) >= p.OldestAge(now) {
-			t.node.local.cluster.log.Warn("node does not answer", zap.String("node", t.node.alias))
-			p.Conn().Close(errSilent)
+		if check(p) {
+			// Commands are refused at once until a probe has reached the node: else each would wait its full time.
+			t.markDown(errSilent)
 		}
 	}
-	return p.Inflight() > 0
+	for _, p := range t.beside {
+		check(p)
+	}
+	for _, d := range slices.Clone(t.lent) { // one that fails is given back meanwhile
+		check(d.pipe)
+	}
+	more = t.fitLanes(delay, now) || more
+	return t.dropSpares(now) || more
+}
+
+// lookAt expires calls. A pipe whose node is silent is given up: it is black-holed, and what is behind would wait in vain.
+func (t *target) lookAt(p *pipe.Pipe, now int64) (more, silent bool) {
+	expired, silent := p.Expire(now)
+	t.node.local.Stats.Errors[pipe.TimedOut] += uint64(expired)
+	if silent {
+		t.node.local.cluster.log.Warn("node does not answer", zap.String("node", t.node.alias))
+		p.Conn().Close(errSilent)
+	}
+	return p.Inflight() > 0, silent
 }
 
 // fitLanes opens one more pipe when commands queue up in the proxy and closes the last one when it is not needed.
@@ -227,9 +197,6 @@ func (t *target) fitLanes(delay time.Duration, now int64) (more bool) {
 	cfg := &t.node.local.cluster.cfg.Pipes
 	if delay > cfg.GrowDelay || t.idleSince == 0 {
 		t.idleSince = now
-	}
-	if !t.node.local.mayChangeLanes() {
-		return true
 	}
 	switch {
 	case delay > cfg.GrowDelay && len(t.lanes) < cfg.Max && !t.down:
@@ -286,6 +253,7 @@ func (t *target) keepSpare(p *pipe.Pipe) {
 		return
 	}
 	t.spares = append(t.spares, spare{p, t.node.local.loop.Now()})
+	t.node.local.watch()
 }
 
 func (t *target) dropSpares(now int64) (more bool) {

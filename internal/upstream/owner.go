@@ -62,10 +62,11 @@ func (t *target) Lost(p *pipe.Pipe, calls []pipe.LostCall, err error) {
 		lc.cluster.RequestRefresh()
 	}
 	for _, lost := range calls {
+		f := pipe.Failure{Reason: reason, InDoubt: lost.InDoubt}
 		if lost.Retry && reason != pipe.Malformed && !lc.closed {
-			lc.resend(lost.Call, reason, lost.InDoubt)
+			lc.resend(lost.Call, f)
 		} else {
-			lc.fail(lost.Call, pipe.Failure{Reason: reason, InDoubt: lost.InDoubt})
+			lc.fail(lost.Call, f)
 		}
 	}
 }

@@ -66,11 +66,12 @@ func (t *target) redirected(c *pipe.Call, kind topology.RedirectKind, slot uint1
 		lc.Stats.Moved++
 		lc.cluster.moved(slot, where)
 		lc.Refresh()
-		lc.resendTo(lc.node(where), c, pipe.Lost, false, false)
-		return true
+	} else {
+		lc.Stats.Ask++
 	}
-	lc.Stats.Ask++
-	lc.resendTo(lc.node(where), c, pipe.Lost, false, true)
+	n := lc.node(where)
+	n.target(Target(c.Target)).trust()
+	lc.divert(c).follow(n, kind == topology.RedirectAsk)
 	return true
 }
 
@@ -93,7 +94,7 @@ func (t *target) later(c *pipe.Call) bool {
 	}
 	lc.loop.After(tryAgainDelay<<(c.Attempts-1), func() {
 		lc.Refresh()
-		lc.resend(c, pipe.Unavailable, false)
+		lc.resend(c, pipe.Failure{Reason: pipe.Unavailable})
 	})
 	return true
 }
@@ -101,11 +102,12 @@ func (t *target) later(c *pipe.Call) bool {
 // asking is the ASKING command in front of a call that follows an ASK redirect; its reply interests nobody.
 type asking struct{ pipe.Call }
 
-func newAsking(now int64) *pipe.Call {
+func newAsking(c *pipe.Call) *pipe.Call {
 	a := &asking{}
 	a.Receiver = a
 	a.Slot = -1
-	a.Attempts, a.SentAt = attemptsMax, now // never sent again: it is part of the command behind it
+	a.SentAt, a.Deadline = c.SentAt, c.Deadline
+	a.Attempts = attemptsMax // never sent again: it is part of the command behind it
 	return &a.Call
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -92,7 +91,7 @@ func (c *Cluster) watch() {
 		select {
 		case <-c.stopping.Done():
 			return
-		case <-time.After(jittered(refreshGap * 5 / 4)): // never below refreshGap
+		case <-time.After(refreshGap + rand.N(refreshGap/4)): //nolint:gosec // spreads load; not a secret
 		}
 	}
 }
@@ -122,7 +121,7 @@ func (c *Cluster) lookOnce(ctx context.Context) error {
 		if err == nil {
 			// One node may be cut off and show an old map; what most nodes say is so.
 			if old := c.topo.Load(); old == nil || m.Supersedes(old) || 2*(refused+1) > len(candidates) && !m.Minority {
-				return c.adopt(m)
+				return c.Adopt(m)
 			}
 			refused++
 			err = errOldMap
@@ -160,15 +159,6 @@ func (c *Cluster) candidates() []string {
 		add(addr)
 	}
 	return list
-}
-
-// hideAddress makes a text of err that names no backend address, since it reaches logs and /readyz.
-func hideAddress(what string, err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return fmt.Errorf("%s: %s: %w", what, op.Op, op.Err)
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }
 
 func (c *Cluster) ping(ctx context.Context, addr string) error {
@@ -213,8 +203,9 @@ func (c *Cluster) askTopology(ctx context.Context, addr string) (*topology.Map, 
 	return topology.ParseSlots(reply, from)
 }
 
-// adopt puts a freshly read map in force.
-func (c *Cluster) adopt(m *topology.Map) error {
+// Adopt puts a map in force. The loops take it over before their next command. An error tells what it lacks; it is in
+// force all the same. For any goroutine.
+func (c *Cluster) Adopt(m *topology.Map) error {
 	for {
 		old := c.topo.Load()
 		if old != nil {

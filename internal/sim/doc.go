@@ -1,0 +1,8 @@
+// Package sim plays the data plane under a loop and a clock of its own: simulated clients on one side, a simulated cluster
+// on the other, sessions, routing, pipes and upstream between them as they are in the daemon. Every choice comes from one
+// seed: what clients send and how it is split, how fast anybody reads and writes, which connections break and what was
+// executed before, how slots move, when topologies and tables are swapped. So whatever goes wrong can be played again.
+//
+// What must hold is in oracle.go (order, no lost write, nothing executed twice, no foreign reply), client.go (each
+// command has one reply, in its turn) and finish.go (bounds, and that nothing is left over).
+package sim
