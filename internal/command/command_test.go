@@ -83,8 +83,8 @@ func TestCheckArity(t *testing.T) {
 func TestKinds(t *testing.T) {
 	want := map[Kind]string{
 		KindLocal: "asking auth client|getname client|help client|id client|info client|list client|no-evict client|no-touch " +
-			"client|reply client|setinfo client|setname client command command|count command|docs command|getkeys " +
-			"command|getkeysandflags command|help command|info command|list echo hello info ping quit readonly readwrite reset select time",
+			"client|reply client|setinfo client|setname client|unblock client command command|count command|docs command|getkeys " +
+			"command|getkeysandflags command|help command|info command|list echo hello info ping quit readonly readwrite reset role select time",
 		KindSplit: "del exists mget mset touch unlink",
 		KindDedicated: "blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client|caching client|getredir client|tracking " +
 			"client|trackinginfo discard exec monitor multi psubscribe psync punsubscribe ssubscribe subscribe sunsubscribe sync " +

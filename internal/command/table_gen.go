@@ -89,7 +89,7 @@ var rows = [...]Command{
 	{Name: "client|setname", Arity: 3, Flags: NoScript | Loading | Stale, Categories: CategorySlow | CategoryConnection, Class: ClassConnection, Kind: KindLocal},
 	{Name: "client|tracking", Arity: -3, Flags: NoScript | Loading | Stale, Categories: CategorySlow | CategoryConnection, Class: ClassConnection, Kind: KindDedicated},
 	{Name: "client|trackinginfo", Arity: 2, Flags: NoScript | Loading | Stale, Categories: CategorySlow | CategoryConnection, Class: ClassConnection, Kind: KindDedicated},
-	{Name: "client|unblock", Arity: -3, Flags: Admin | NoScript | Loading | Stale, Categories: CategoryAdmin | CategorySlow | CategoryDangerous | CategoryConnection, Class: ClassConnection, Kind: KindAdmin},
+	{Name: "client|unblock", Arity: -3, Flags: Admin | NoScript | Loading | Stale, Categories: CategoryAdmin | CategorySlow | CategoryDangerous | CategoryConnection, Class: ClassConnection, Kind: KindLocal},
 	{Name: "client|unpause", Arity: 2, Flags: Admin | NoScript | Loading | Stale, Categories: CategoryAdmin | CategorySlow | CategoryDangerous | CategoryConnection, Class: ClassConnection, Kind: KindAdmin},
 	{Name: "cluster", Arity: -2, Categories: CategorySlow, Class: ClassCluster, Kind: KindAdmin},
 	{Name: "cluster|addslots", Arity: -3, Flags: Admin | Stale | NoAsyncLoading, Categories: CategoryAdmin | CategorySlow | CategoryDangerous, Class: ClassCluster, Kind: KindAdmin},
@@ -526,7 +526,7 @@ var rows = [...]Command{
 	{Name: "restore-asking", Arity: -4, Flags: Write | DenyOOM | Asking, Categories: CategoryKeyspace | CategoryWrite | CategorySlow | CategoryDangerous, Class: ClassServer, Kind: KindAdmin, FirstKey: 1, LastKey: 1, KeyStep: 1, KeySpecs: []KeySpec{
 		{Flags: KeyOW | KeyUpdate, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},
-	{Name: "role", Arity: 1, Flags: NoScript | Loading | Stale | Fast, Categories: CategoryAdmin | CategoryFast | CategoryDangerous, Class: ClassServer, Kind: KindAdmin},
+	{Name: "role", Arity: 1, Flags: NoScript | Loading | Stale | Fast, Categories: CategoryAdmin | CategoryFast | CategoryDangerous, Class: ClassServer, Kind: KindLocal},
 	{Name: "rpop", Arity: -2, Flags: Write | Fast, Categories: CategoryWrite | CategoryList | CategoryFast, Class: ClassList, Kind: KindForward, FirstKey: 1, LastKey: 1, KeyStep: 1, KeySpecs: []KeySpec{
 		{Flags: KeyRW | KeyAccess | KeyDelete, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},

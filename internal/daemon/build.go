@@ -108,7 +108,7 @@ func (d *Daemon) startEmbedded() error {
 func registryOf(cfg *config.Config, options ...tenant.Option) (*tenant.Registry, error) {
 	tenants := make([]*tenant.Tenant, 0, len(cfg.Tenants))
 	for i := range cfg.Tenants {
-		t, err := tenantOf(cfg, &cfg.Tenants[i])
+		t, err := tenantOf(&cfg.Tenants[i])
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func registryOf(cfg *config.Config, options ...tenant.Option) (*tenant.Registry,
 	return tenant.NewRegistry(tenants, options...)
 }
 
-func tenantOf(cfg *config.Config, t *config.Tenant) (*tenant.Tenant, error) {
+func tenantOf(t *config.Tenant) (*tenant.Tenant, error) {
 	mode, ok := tenant.ParseCrossSlot(t.CrossSlot)
 	if !ok {
 		return nil, fmt.Errorf("tenant %q: cross_slot %q is neither split nor error", t.Name, t.CrossSlot)

@@ -11,8 +11,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
-// sameTexts are commands of which the proxy answers some forms by itself, so that their replies cannot come from a
-// server; the forms in the examples are those whose bytes are defined.
+// eachExampleFile runs a test for each class of commands in both protocol versions, each time on empty servers.
 func eachExampleFile(t *testing.T, run func(t *testing.T, p *pair, protocol int, examples []example)) {
 	t.Parallel()
 	p := startPair(t)
@@ -53,8 +52,8 @@ func TestPipelinedRepliesEqualServer(t *testing.T) {
 	})
 }
 
-// TestReplicasOfTheSameHistory proves that commands that change something came through whole: after the same examples
-// both servers hold the same keys.
+// TestServersHoldTheSameAfterExamples: commands that change something came through whole, so both servers end with the
+// same keys.
 func TestServersHoldTheSameAfterExamples(t *testing.T) {
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)

@@ -54,7 +54,8 @@ func (c *counterClient) flood() {
 		}
 	})
 	batch := strings.Repeat(redistest.Command("INCR", c.key), c.depth)
-	for c.conn.TrySend(batch) == nil {
+	for open := true; open; {
+		open = c.conn.TrySend(batch) == nil
 	}
 	reading.Wait()
 }

@@ -80,7 +80,7 @@ func describeMetrics(t *testing.T, body string) string {
 			continue
 		}
 		sample := sampleLine.FindStringSubmatch(line)
-		if sample == nil || families[sample[1]] == nil {
+		if len(sample) == 0 || families[sample[1]] == nil {
 			continue
 		}
 		for _, label := range labelName.FindAllStringSubmatch(sample[2], -1) {

@@ -22,6 +22,12 @@ type Receiver interface {
 	Free(c *Call)
 }
 
+// PrefaceReceiver is a Receiver that looks at the replies before the one that counts.
+type PrefaceReceiver interface {
+	// Prefaced is given a whole reply, valid only during the call.
+	Prefaced(c *Call, reply []byte)
+}
+
 // Reason says why a call failed.
 type Reason uint8
 

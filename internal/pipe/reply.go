@@ -92,6 +92,9 @@ func (p *Pipe) preface(c *Call, reply []byte) {
 	if reply[0] == '-' && c.refusal == nil {
 		c.refusal = append([]byte(nil), reply...)
 	}
+	if r, wants := c.Receiver.(PrefaceReceiver); wants && !c.settled {
+		r.Prefaced(c, reply)
+	}
 	p.parting, p.large = false, false
 }
 

@@ -100,6 +100,9 @@ func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) 
 		s.worker.Stats.AuthFailures++
 		return false // removed while the password was being checked
 	}
+	if s.tenant != nil && s.tenant.Name != t.Name {
+		s.leaveChannels()
+	}
 	s.become(t, user)
 	return true
 }

@@ -33,6 +33,8 @@ func (s *Session) client(cmd *command.Command, args [][]byte) bool {
 		s.setReplyMode(string(args[2]))
 	case "client|help":
 		s.clientHelp()
+	case "client|unblock":
+		s.clientUnblock(args[2:])
 	default:
 		return s.refuse(errNotSupportedYet(cmd.Name))
 	}

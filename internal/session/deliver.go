@@ -79,7 +79,6 @@ func (s *Session) overOutput(pending, limit int) {
 
 // settle ends p, the oldest command, and sends the replies behind it that have been waiting for it.
 func (s *Session) settle(p *pending) {
-	s.lastActive = s.worker.Loop.Now()
 	for {
 		s.average += (p.got - s.average) / 8
 		s.unlink()
@@ -89,10 +88,14 @@ func (s *Session) settle(p *pending) {
 		if s.stream != nil && s.stream.pending == p {
 			s.streamSettled()
 		}
+		if s.pinned != nil {
+			s.pinSettled(p)
+		}
 		if p.stats != nil {
 			p.stats.observe(p.class, s.worker.Loop.Now()-p.since)
 		}
 		s.worker.recycle(p)
+		s.flushPushes()
 		p = s.head
 		if p == nil {
 			s.settled()
@@ -118,7 +121,7 @@ func (s *Session) settled() {
 	switch {
 	case s.mode == ModeClosing:
 		s.conn.CloseFlushed()
-	case s.drain && !(s.stopped && s.conn.Unread() > 0 && !s.deaf):
+	case s.drain && (!s.stopped || s.deaf || s.conn.Unread() == 0):
 		s.endIfSettled(false)
 	default:
 		s.goOn()

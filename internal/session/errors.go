@@ -20,6 +20,14 @@ const (
 	errNoProto         = "NOPROTO unsupported protocol version"
 	errProtoInteger    = "ERR Protocol version is not an integer or out of range"
 	errCrossSlot       = "CROSSSLOT Keys in request don't hash to the same slot"
+	errNestedMulti     = "ERR MULTI calls can not be nested"
+	errExecAlone       = "ERR EXEC without MULTI"
+	errDiscardAlone    = "ERR DISCARD without MULTI"
+	errWatchInMulti    = "ERR WATCH inside MULTI is not allowed"
+	errNotInMulti      = "ERR Command not allowed inside a transaction"
+	errExecAbort       = "EXECABORT Transaction discarded because of previous errors."
+	errTransactionLong = "ERR the transaction is longer than 64 MiB"
+	errDedicatedFull   = "ERR too many connections to this node are in use by blocked and watching clients; try again"
 	errSyntax          = "ERR syntax error"
 	errNotInteger      = "ERR value is not an integer or out of range"
 	errNotInt32        = "ERR value is out of range, value must between -2147483648 and 2147483647"
@@ -37,6 +45,18 @@ const (
 
 func errNotSupportedYet(name string) string {
 	return "ERR '" + name + "' needs a connection of its own, which is not supported yet by this proxy"
+}
+
+func errInMulti(name string) string {
+	return "ERR '" + name + "' inside MULTI is not supported by this proxy"
+}
+
+func errSubscribed(name string) string {
+	return "ERR Can't execute '" + name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+}
+
+func errWatching(name string) string {
+	return "ERR '" + name + "' between WATCH and EXEC is not supported by this proxy"
 }
 
 func errAdmin(name string) string {

@@ -15,6 +15,9 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 	if changesSession(cmd.Name) && s.head != nil {
 		return false
 	}
+	if s.pinned != nil && changesTarget(cmd.Name) {
+		return s.refuse(errWatching(cmd.Name))
+	}
 	if s.stats != nil {
 		s.stats.observe(cmd.Class, 0)
 	}
@@ -57,6 +60,15 @@ func changesSession(name string) bool {
 	return false
 }
 
+// changesTarget lists the commands that would move the session to other upstream connections.
+func changesTarget(name string) bool {
+	switch name {
+	case "auth", "hello", "select":
+		return true
+	}
+	return false
+}
+
 // runContainer answers the subcommands of COMMAND and CLIENT.
 func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 	if cmd.Name == "command" || cmd.Parent != nil && cmd.Parent.Name == "command" {
@@ -67,6 +79,11 @@ func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 }
 
 func (s *Session) ping(args [][]byte) {
+	if s.protocol == 2 && s.subscribed() && len(args) <= 2 {
+		b := redcon.AppendBulkString(redcon.AppendArray(nil, 2), "pong")
+		s.replyLocal(redcon.AppendBulk(b, append(args, nil)[1]))
+		return
+	}
 	switch len(args) {
 	case 1:
 		s.replyLocal(replyPong)
@@ -79,6 +96,9 @@ func (s *Session) ping(args [][]byte) {
 
 // reset returns the session to the state of a new one, as RESET does.
 func (s *Session) reset() {
+	s.transaction = nil
+	s.dropPin()
+	s.leaveChannels()
 	s.leave()
 	s.tenant, s.user, s.local = nil, nil, nil
 	s.limits = &s.worker.strict

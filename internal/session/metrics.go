@@ -78,6 +78,9 @@ func (s *Stats) add(other *Stats) {
 	s.IdleClosed += other.IdleClosed
 	s.AuthFailures += other.AuthFailures
 	s.Moved += other.Moved
+	for reason, n := range other.Pinned {
+		s.Pinned[reason] += n
+	}
 }
 
 func (t *tenantStats) add(other *tenantStats) {
@@ -115,6 +118,9 @@ func (s *snapshot) collect(ch chan<- prometheus.Metric) {
 	counter(ch, traffic, s.stats.Traffic.In, "in")
 	counter(ch, traffic, s.stats.Traffic.Out, "out")
 	counter(ch, desc("protocol_errors_total", "Connections closed because of bytes that are not RESP.", "side"), s.stats.ProtocolErrors, "client")
+	for reason, n := range s.stats.Pinned {
+		gauge(ch, desc("pinned_sessions", "Clients that have an upstream connection of their own.", "reason"), float64(n), pinNames[reason])
+	}
 	counter(ch, desc("clients_moved_total", "Clients moved from a busy loop to another."), s.stats.Moved)
 	counter(ch, desc("auth_failures_total", "Wrong user names and passwords."), s.stats.AuthFailures)
 	for name, t := range s.tenants {

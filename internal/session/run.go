@@ -38,11 +38,17 @@ func (s *Session) run(raw []byte) bool {
 		return s.refuse(errNoAuth)
 	}
 	s.lastName = cmd.Name
+	if s.channels != nil && s.protocol == 2 && s.subscribed() && !allowedWhileSubscribed(cmd.Name) {
+		return s.refuse(errSubscribed(cmd.Name))
+	}
+	if s.transaction != nil && !endsQueueing(cmd.Name) {
+		return s.enqueue(cmd, args, raw)
+	}
 	switch cmd.KindFor(args) {
 	case command.KindLocal:
 		return s.runLocal(cmd, args)
 	case command.KindDedicated:
-		return s.refuse(errNotSupportedYet(cmd.Name))
+		return s.runDedicated(cmd, args, raw)
 	case command.KindAdmin:
 		return s.refuse(errAdmin(cmd.Name))
 	default:
@@ -73,6 +79,9 @@ var (
 
 // refuse answers the command at hand with an error; the connection stays.
 func (s *Session) refuse(text string) bool {
+	if s.transaction != nil {
+		s.transaction.broken = true
+	}
 	if s.stats != nil {
 		s.stats.refused++
 	}
@@ -82,11 +91,8 @@ func (s *Session) refuse(text string) bool {
 
 // forward sends the command to the node that has its keys.
 func (s *Session) forward(cmd *command.Command, args [][]byte, raw []byte) bool {
-	if s.epoch != s.local.Epoch() {
-		if s.head != nil {
-			return false // what is in flight went by other routes: it is settled first, so that order holds
-		}
-		s.epoch = s.local.Epoch()
+	if s.routesChanged() {
+		return false
 	}
 	w := s.worker
 	at := route.NoSlot
@@ -112,6 +118,19 @@ func (s *Session) forward(cmd *command.Command, args [][]byte, raw []byte) bool 
 	p.ReadOnly = cmd.Flags&command.ReadOnly != 0
 	s.submit(p, at, raw)
 	return true
+}
+
+// routesChanged reports whether a command must wait because what is in flight went by other routes: it is settled first,
+// so that order holds.
+func (s *Session) routesChanged() bool {
+	if s.epoch == s.local.Epoch() {
+		return false
+	}
+	if s.head != nil {
+		return true
+	}
+	s.epoch = s.local.Epoch()
+	return false
 }
 
 // submit sends p's request, or answers p with the reason why no node could take it.

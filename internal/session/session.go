@@ -67,8 +67,13 @@ type Session struct {
 	held     int // bytes of replies that wait for an earlier one
 	average  int // of a reply's length, smoothed
 
-	stream *streaming // in ModeStreaming
-	holds  []*pending // whose pipes wait, because the client takes a large reply too slowly
+	stream      *streaming   // in ModeStreaming
+	transaction *transaction // since MULTI
+	pinned      *pinned      // a connection of the session's own
+	blocked     *pending     // the blocking command that the session waits for
+	channels    *subscriptions
+	pushes      []byte     // messages that came in the middle of a reply
+	holds       []*pending // whose pipes wait, because the client takes a large reply too slowly
 
 	check *passwordCheck // that the session waits for
 
@@ -155,8 +160,22 @@ func (s *Session) adoptTable() (wait bool) {
 	if s.tenant == nil || s.registry == table.Registry {
 		return false
 	}
+	if s.pinned != nil || s.transaction != nil || s.subscribed() {
+		return s.adoptLater(table)
+	}
 	if s.head != nil || s.mode != ModeNormal {
 		return true
+	}
+	return s.follow(table)
+}
+
+// adoptLater keeps a session on the cluster where it has a connection of its own, a transaction or subscriptions, unless
+// its tenant or user is gone.
+func (s *Session) adoptLater(table *route.Table) (wait bool) {
+	t := table.Registry.Tenant(s.tenant.Name)
+	gone := t == nil || s.user == nil && !t.Open() || s.user != nil && t.Users[s.user.Name] == nil
+	if !gone || s.head != nil {
+		return false
 	}
 	return s.follow(table)
 }
@@ -272,7 +291,7 @@ func (s *Session) mustWait() bool {
 	if s.head == nil {
 		return s.conn.Pending() > limits.OutputBuffer/2
 	}
-	return s.inflight > limits.MaxInflight || s.held+s.conn.Pending()+s.inflight*s.average > limits.OutputBuffer/2
+	return s.inflight >= limits.MaxInflight || s.held+s.conn.Pending()+s.inflight*s.average > limits.OutputBuffer/2
 }
 
 // stop leaves what begins at at for later.
@@ -345,6 +364,10 @@ func (s *Session) Kill(err error) { s.conn.Close(err) }
 
 // EOF implements loop.Handler: commands that were sent before the end still get their replies.
 func (s *Session) EOF() {
+	if s.blocked != nil {
+		s.conn.Close(nil) // nobody is there to take what comes
+		return
+	}
 	if s.mode == ModeStreaming {
 		s.abandonStream() // in the middle of a command
 		s.finish()
@@ -368,6 +391,8 @@ func (s *Session) Drained() {
 func (s *Session) Closed(error) {
 	s.continuePipes()
 	s.abandonStream()
+	s.dropPin()
+	s.leaveChannels()
 	if s.check != nil {
 		s.check.abandoned.Store(true)
 	}

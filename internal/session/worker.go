@@ -81,6 +81,7 @@ type Stats struct {
 	OutputLimit    uint64 // clients disconnected because they did not read
 	IdleClosed     uint64
 	AuthFailures   uint64
+	Pinned         [pinReasons]int
 	Moved          uint64 // clients that went to another loop
 }
 

@@ -182,7 +182,7 @@ func (c *client) afterClose() bool {
 	if c.drained {
 		c.waiting = slices.DeleteFunc(c.waiting, func(cmd *command) bool { return cmd.end > c.drainedAt })
 	}
-	if c.owed() > 0 && !(w.profile.large && w.profile.faults) {
+	if c.owed() > 0 && (!w.profile.large || !w.profile.faults) {
 		w.failf("the proxy closed the connection of client %d and owes it %d replies, the first to %v", c.id, c.owed(), c.waiting[0])
 	}
 	c.forget()

@@ -42,18 +42,20 @@ type command struct {
 }
 
 // id marks a write, so that its execution can be told from any other.
-func (c *command) id() string { return "c" + strconv.Itoa(c.client.id) + "." + strconv.Itoa(c.seq) }
+func (cmd *command) id() string {
+	return "c" + strconv.Itoa(cmd.client.id) + "." + strconv.Itoa(cmd.seq)
+}
 
-func (c *command) name() string { return strings.ToLower(c.args[0]) }
+func (cmd *command) name() string { return strings.ToLower(cmd.args[0]) }
 
 // encode is the command as the client sends it.
-func (c *command) encode(inline bool) string {
+func (cmd *command) encode(inline bool) string {
 	if inline {
-		return strings.Join(c.args, " ") + "\r\n"
+		return strings.Join(cmd.args, " ") + "\r\n"
 	}
 	var b strings.Builder
-	b.WriteString("*" + strconv.Itoa(len(c.args)) + "\r\n")
-	for _, arg := range c.args {
+	b.WriteString("*" + strconv.Itoa(len(cmd.args)) + "\r\n")
+	for _, arg := range cmd.args {
 		b.WriteString("$" + strconv.Itoa(len(arg)) + "\r\n")
 		b.WriteString(arg)
 		b.WriteString("\r\n")
@@ -62,8 +64,8 @@ func (c *command) encode(inline bool) string {
 }
 
 // plain reports whether the command can be sent inline.
-func (c *command) plain() bool {
-	for _, arg := range c.args {
+func (cmd *command) plain() bool {
+	for _, arg := range cmd.args {
 		if arg == "" || len(arg) > 1000 || strings.ContainsAny(arg, " \r\n\t\"'\x00") {
 			return false
 		}
@@ -72,12 +74,12 @@ func (c *command) plain() bool {
 }
 
 // String is for traces.
-func (c *command) String() string {
-	text := strings.Join(c.args, " ")
+func (cmd *command) String() string {
+	text := strings.Join(cmd.args, " ")
 	if len(text) > 120 {
 		text = text[:120] + "…"
 	}
-	return c.id() + " " + strconv.Quote(text)
+	return cmd.id() + " " + strconv.Quote(text)
 }
 
 // markerKey is a key that never exists. DEL carries one in each slot, so that its executions can be told apart.

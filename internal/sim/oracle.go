@@ -202,8 +202,8 @@ func (w *world) judge(c *command, reply string) {
 }
 
 // spread reports whether the keys of the command are in several slots.
-func (c *command) spread() bool {
-	return slices.ContainsFunc(c.keys, func(r *register) bool { return r.tag != c.keys[0].tag })
+func (cmd *command) spread() bool {
+	return slices.ContainsFunc(cmd.keys, func(r *register) bool { return r.tag != cmd.keys[0].tag })
 }
 
 func (w *world) judgeAnswer(c *command, reply string) {
@@ -297,14 +297,14 @@ func countWithin(seen [][]change, reply string) bool {
 	return false
 }
 
-func (c *command) elementsWithin(seen [][]change, reply string) bool {
+func (cmd *command) elementsWithin(seen [][]change, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, "*"+strconv.Itoa(len(seen))+"\r\n")
 	if !ok {
 		return false
 	}
 	for _, states := range seen {
 		found := anyOf(states, func(ch *change) bool {
-			after, ok := strings.CutPrefix(rest, ch.bulk(c.protocol))
+			after, ok := strings.CutPrefix(rest, ch.bulk(cmd.protocol))
 			if ok {
 				rest = after
 			}

@@ -146,7 +146,7 @@ func (k *connector) checkout(ctx context.Context) (*lease, error) {
 		return nil, err
 	}
 	if !plain {
-		_ = b.Conn.SetDeadline(time.Time{})
+		_ = b.SetDeadline(time.Time{})
 	}
 	b.taken = true
 	return &lease{conn: conn, nc: b, fd: fd}, nil

@@ -7,8 +7,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/topology"
 )
 
-// movedWhileStreaming answers for a redirect of a command whose bytes are gone.
-var movedWhileStreaming = []byte("-TRYAGAIN the key moved to another node while a large value was being sent; send the command again\r\n") //nolint:gochecknoglobals // constant
+// movedMeanwhile answers for a redirect of a command that cannot follow it: its bytes are gone, or it belongs to what is
+// on the connection.
+var movedMeanwhile = []byte("-TRYAGAIN the key has moved to another node meanwhile; send the command again\r\n") //nolint:gochecknoglobals // constant
 
 // errAbandoned closes a dedicated connection whose state is not known to be clean.
 var errAbandoned = errors.New("given up with a command in flight")
@@ -18,7 +19,10 @@ type Dedicated struct {
 	target *target
 	pipe   *pipe.Pipe
 	user   DedicatedUser
-	done   bool
+	// Fresh tells that nothing is left on the connection but the call in flight, so that a redirect may move it.
+	Fresh     bool
+	done      bool
+	returning bool // given back when what is in flight has been answered
 }
 
 // DedicatedUser is the session that a dedicated connection is lent to.
@@ -42,14 +46,8 @@ func (lc *Local) Dedicate(slot int32, lane uint32, key Target, user DedicatedUse
 	if len(t.lent) >= lc.cluster.cfg.DedicatedMax {
 		return nil, Full
 	}
-	d := &Dedicated{target: t, user: user}
-	if d.pipe = t.takeSpare(); d.pipe != nil {
-		d.pipe.SetOwner(d)
-	} else {
-		d.pipe = lc.newPipe(t, d)
-		t.connect(d.pipe)
-	}
-	t.lent = append(t.lent, d)
+	d := &Dedicated{user: user}
+	t.lend(d)
 	lc.watch()
 	return d, Sent
 }
@@ -80,6 +78,17 @@ func (d *Dedicated) GiveBack() {
 	}
 }
 
+// GiveBackAfter is GiveBack as soon as what is in flight has been answered.
+func (d *Dedicated) GiveBackAfter() { d.returning = true }
+
+// Discard ends the loan and closes the connection, because something of the session may be left on it.
+func (d *Dedicated) Discard() {
+	if !d.pipe.Closed() {
+		d.pipe.Conn().Close(errAbandoned)
+	}
+	d.GiveBack()
+}
+
 // ErrorReply implements pipe.Owner.
 func (d *Dedicated) ErrorReply(_ *pipe.Pipe, c *pipe.Call, line []byte) bool {
 	kind, slot, addr, _ := topology.ParseRedirect(line)
@@ -87,27 +96,72 @@ func (d *Dedicated) ErrorReply(_ *pipe.Pipe, c *pipe.Call, line []byte) bool {
 		return false
 	}
 	lc := d.target.node.local
-	answer := movedWhileStreaming
+	where, ok := d.target.resolve(addr)
 	switch {
 	case !lc.Sharded():
-		answer = backendIsSharded
+		lc.answer(c, backendIsSharded)
+		return true
+	case !ok:
+		lc.cluster.RequestRefresh()
+		lc.answer(c, badRedirect)
+		return true
 	case kind == topology.RedirectMoved:
 		lc.Stats.Moved++
-		if where, ok := d.target.resolve(addr); ok {
-			lc.cluster.moved(slot, where)
-		}
+		lc.cluster.moved(slot, where)
 	default:
 		lc.Stats.Ask++
 	}
-	lc.answer(c, answer)
+	switch {
+	case d.Fresh && !d.done && c.Attempts < attemptsMax:
+		d.follow(lc.node(where), c, kind == topology.RedirectAsk)
+	case c.Preface > 0:
+		lc.answer(c, execAborted)
+	default:
+		lc.answer(c, movedMeanwhile)
+	}
 	return true
+}
+
+// follow moves the loan, with the one call on it, to another node.
+func (d *Dedicated) follow(n *node, c *pipe.Call, asking bool) {
+	old, from := d.pipe, d.target
+	for i, other := range from.lent {
+		if other == d {
+			from.lent = append(from.lent[:i], from.lent[i+1:]...)
+			break
+		}
+	}
+	t := n.target(Target(c.Target))
+	t.lend(d)
+	old.SetOwner(from)
+	from.keepSpare(old)
+	if asking {
+		d.pipe.Send(newAsking(c), askingCommand)
+	}
+	d.pipe.Resend(c)
+}
+
+// lend gives the loan a connection to the node: a spare one or a new one.
+func (t *target) lend(d *Dedicated) {
+	d.target = t
+	if d.pipe = t.takeSpare(); d.pipe != nil {
+		d.pipe.SetOwner(d)
+	} else {
+		d.pipe = t.node.local.newPipe(t, d)
+		t.connect(d.pipe)
+	}
+	t.lent = append(t.lent, d)
 }
 
 // LargeReply implements pipe.Owner: nobody waits behind it here.
 func (d *Dedicated) LargeReply(*pipe.Pipe) {}
 
 // Idle implements pipe.Owner.
-func (d *Dedicated) Idle(*pipe.Pipe) {}
+func (d *Dedicated) Idle(*pipe.Pipe) {
+	if d.returning {
+		d.GiveBack()
+	}
+}
 
 // Drained implements pipe.Owner.
 func (d *Dedicated) Drained(*pipe.Pipe) {

@@ -33,6 +33,7 @@ type Local struct {
 	detours  map[detourKey]*detour // the last one of each session and slot
 	watching bool
 	closed   bool
+	hub      *Hub // nil: no session has subscribed
 	random   *rand.Rand
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
@@ -78,6 +79,9 @@ func (lc *Local) Refresh() {
 		n.alias = m.Nodes[i].Alias
 		lc.nodes = append(lc.nodes, n)
 		current[n.addr] = true
+	}
+	if lc.hub != nil {
+		defer lc.hub.moveAll()
 	}
 	lc.order = slices.DeleteFunc(lc.order, func(n *node) bool {
 		if current[n.addr] {
@@ -246,6 +250,9 @@ func (lc *Local) look() (more bool) {
 // close ends all connections; what is in flight fails.
 func (lc *Local) close() {
 	lc.closed = true
+	if lc.hub != nil {
+		lc.hub.close()
+	}
 	for _, n := range slices.Concat(lc.order, lc.leaving) {
 		n.retire()
 		n.hangUp()

@@ -22,6 +22,9 @@ var (
 // badRedirect answers for a redirect to nowhere, which may hold an address that a client must not see.
 var badRedirect = []byte("-CLUSTERDOWN a node redirected the command to an address that is none\r\n") //nolint:gochecknoglobals // constant
 
+// execAborted answers for a transaction whose slot is on the move.
+var execAborted = []byte("-EXECABORT Transaction discarded because of previous errors.\r\n") //nolint:gochecknoglobals // constant
+
 // answer ends a call that left its pipe with a reply of the proxy's own.
 func (lc *Local) answer(c *pipe.Call, reply []byte) {
 	c.Receiver.Reply(c, reply, true)
@@ -29,7 +32,7 @@ func (lc *Local) answer(c *pipe.Call, reply []byte) {
 }
 
 // ErrorReply implements pipe.Owner: redirects are followed, and what the cluster asks to be tried again is.
-func (t *target) ErrorReply(p *pipe.Pipe, c *pipe.Call, line []byte) bool {
+func (t *target) ErrorReply(_ *pipe.Pipe, c *pipe.Call, line []byte) bool {
 	switch line[1] {
 	case 'M', 'A':
 		if kind, slot, addr, _ := topology.ParseRedirect(line); kind != topology.RedirectNone {
@@ -68,6 +71,13 @@ func (t *target) redirected(c *pipe.Call, kind topology.RedirectKind, slot uint1
 		lc.Refresh()
 	} else {
 		lc.Stats.Ask++
+		if c.Preface > 0 {
+			// ASKING is for one command, and a transaction is several: it waits until the slot has moved.
+			if !t.later(c) {
+				lc.answer(c, execAborted)
+			}
+			return true
+		}
 	}
 	n := lc.node(where)
 	n.target(Target(c.Target)).trust()

@@ -14,6 +14,7 @@ var kinds = map[string]string{
 	"asking": "Local", "auth": "Local", "command": "Local", "echo": "Local", "hello": "Local", "info": "Local",
 	"ping": "Local", "quit": "Local", "readonly": "Local", "readwrite": "Local", "reset": "Local", "select": "Local",
 	"time":   "Local",
+	"role":   "Local", // a node's answer would tell addresses
 	"client": "Local", // the rest of it below
 
 	// Split by slot and merged.
@@ -36,9 +37,8 @@ var kinds = map[string]string{
 	"debug": "Admin", "failover": "Admin", "latency": "Admin", "module": "Admin", "pfdebug": "Admin",
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
 	"shutdown": "Admin", "slaveof": "Admin", "slowlog": "Admin", "swapdb": "Admin",
-	"client|kill": "Admin", "client|pause": "Admin", "client|unblock": "Admin", "client|unpause": "Admin",
+	"client|kill": "Admin", "client|pause": "Admin", "client|unpause": "Admin",
 	"memory|doctor": "Admin", "memory|malloc-stats": "Admin", "memory|purge": "Admin", "memory|stats": "Admin",
-	"role":         "Admin", // tells addresses of the backend
 	"script|debug": "Admin", // turns a shared connection into a debugger's
 }
 

@@ -1,0 +1,115 @@
+package session
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/pipe"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+	"github.com/sluiceproxy/sluice/pkg/resp"
+)
+
+// runDedicated handles the commands that need a connection of their own. It returns false when the command must wait.
+func (s *Session) runDedicated(cmd *command.Command, args [][]byte, raw []byte) bool {
+	switch {
+	case cmd.Class == command.ClassTransactions:
+		return s.runTransaction(cmd, args, raw)
+	case cmd.Flags&command.Blocking != 0, cmd.Name == "wait", cmd.Name == "waitaof":
+		return s.block(cmd, args, raw)
+	case cmd.Class == command.ClassPubSub:
+		return s.runSubscription(cmd, args)
+	}
+	return s.refuse(errNotSupportedYet(cmd.Name))
+}
+
+// clientIDCommand goes in front of a blocking command: by its answer CLIENT UNBLOCK can name the connection.
+var clientIDCommand = []byte("*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n") //nolint:gochecknoglobals // constant
+
+// block sends a blocking command over a connection of its own, without a timeout. Nothing else of the session runs until
+// it is answered. The CLIENT ID in front also makes WAIT right: a node counts from the last command on the connection,
+// and all that the session has written before is older.
+func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if s.head != nil {
+		return false
+	}
+	at := route.NoSlot
+	if s.sharded {
+		var decision route.Decision
+		decision, at, s.worker.keys = route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
+		switch {
+		case decision == route.OneNode && s.local.Shards() > 1:
+			return s.refuse(errOneNode(cmd.Name))
+		case decision == route.CrossSlot, decision == route.Split, s.pinned != nil && s.pinned.slot != at:
+			return s.refuse(errCrossSlot)
+		}
+	}
+	watching := s.pinned != nil
+	if outcome := s.pin(at, pinBlocked); outcome != upstream.Sent {
+		return s.refusePin(outcome)
+	}
+	if s.loose {
+		raw = s.worker.encode(args)
+	}
+	p := s.newPending(cmd.Class)
+	p.Preface = 1
+	s.barrier, s.blocked = true, p
+	s.pinned.barrierOf, s.pinned.backendID = p, 0
+	if !watching {
+		s.pinned.releaseAfter = p
+	}
+	s.sendPinned(p, at, append(clientIDCommand[:len(clientIDCommand):len(clientIDCommand)], raw...))
+	p.Deadline = 0
+	return true
+}
+
+// Prefaced implements pipe.PrefaceReceiver: the answer to CLIENT ID names the connection that a command blocks on.
+func (p *pending) Prefaced(_ *pipe.Call, reply []byte) {
+	if s := p.session; s != nil && s.blocked == p && s.pinned != nil {
+		if id, ok := resp.IntReply(reply); ok {
+			s.pinned.backendID = id
+		}
+	}
+}
+
+// clientUnblock handles CLIENT UNBLOCK id [TIMEOUT|ERROR] for clients of the session's own tenant.
+func (s *Session) clientUnblock(args [][]byte) {
+	how := "TIMEOUT"
+	if len(args) == 2 {
+		how = strings.ToUpper(string(args[1]))
+	}
+	if len(args) > 2 || how != "TIMEOUT" && how != "ERROR" {
+		s.appendError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		return
+	}
+	id, ok := parseInteger(args[0])
+	if !ok {
+		s.appendError(errNotInteger)
+		return
+	}
+	name := s.tenant.Name
+	found := 0
+	s.askLoops(func(w *Worker) {
+		w.Each(func(other *Session) {
+			if other.id == uint64(id) && other.tenant != nil && other.tenant.Name == name && other.unblock(how) {
+				found = 1
+			}
+		})
+	}, func() []byte { return redcon.AppendInt(nil, int64(found)) })
+}
+
+// unblock asks the node to end the blocking command that the session waits for.
+func (s *Session) unblock(how string) bool {
+	if s.blocked == nil || s.pinned == nil || s.pinned.backendID == 0 {
+		return false
+	}
+	c := newCleanup()
+	c.Slot, c.Lane, c.Target = s.pinned.slot, uint32(s.id), uint32(s.target)
+	request := s.worker.encode([][]byte{
+		[]byte("CLIENT"), []byte("UNBLOCK"), strconv.AppendInt(nil, s.pinned.backendID, 10), []byte(how),
+	})
+	return s.local.Send(c, request) == upstream.Sent
+}

@@ -1,0 +1,127 @@
+package session
+
+import (
+	"github.com/sluiceproxy/sluice/internal/pipe"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+)
+
+// pinReason says why a session has a connection of its own.
+type pinReason uint8
+
+const (
+	pinWatch pinReason = iota
+	pinBlocked
+	pinReasons
+)
+
+var pinNames = [pinReasons]string{"watch", "blocked"} //nolint:gochecknoglobals // constant
+
+// pinned is the connection that a session has of its own, and what is on it.
+type pinned struct {
+	conn   *upstream.Dedicated
+	slot   int32
+	reason pinReason
+	// backendID is the node's number of the connection while a command blocks on it; 0: not known.
+	backendID int64
+	// clean tells that nothing of the session is left on the connection, so that another may have it.
+	clean bool
+	// barrierOf is the command whose reply ends a barrier, releaseAfter the one whose reply ends the pin.
+	barrierOf, releaseAfter *pending
+}
+
+// pin gets the session a connection of its own to the node that has the slot, unless it has one.
+func (s *Session) pin(slot int32, reason pinReason) upstream.Outcome {
+	if s.pinned != nil {
+		return upstream.Sent
+	}
+	s.epoch = s.local.Epoch()
+	conn, outcome := s.local.Dedicate(slot, uint32(s.id), s.target, s)
+	if outcome != upstream.Sent {
+		return outcome
+	}
+	conn.Fresh = true
+	s.pinned = &pinned{conn: conn, slot: slot, reason: reason}
+	s.worker.Stats.Pinned[reason]++
+	return upstream.Sent
+}
+
+// refusePin answers a command that needs a connection of its own when there is none.
+func (s *Session) refusePin(outcome upstream.Outcome) bool {
+	if outcome == upstream.Full {
+		return s.refuse(errDedicatedFull)
+	}
+	return s.refuse(errNotSent(outcome, false))
+}
+
+// sendPinned sends a command over the session's own connection.
+func (s *Session) sendPinned(p *pending, slot int32, request []byte) {
+	s.prepare(p, slot)
+	if s.pinned.conn.Pipe().Closed() {
+		p.notSent(upstream.Unreachable)
+		return
+	}
+	p.others++
+	s.pinned.conn.Pipe().Send(&p.Call, request)
+}
+
+// unpin ends what the session has on its own connection and gives it back. Nothing of the session is in flight.
+func (s *Session) unpin() {
+	pin := s.pinned
+	if pin == nil {
+		return
+	}
+	s.pinned = nil
+	s.worker.Stats.Pinned[pin.reason]--
+	if conn := pin.conn.Pipe(); !pin.clean && !conn.Closed() {
+		pin.conn.GiveBackAfter()
+		conn.Send(newCleanup(), unwatchCommand)
+		return
+	}
+	pin.conn.GiveBack()
+}
+
+// dropPin gives the connection up with whatever is on it.
+func (s *Session) dropPin() {
+	pin := s.pinned
+	if pin == nil {
+		return
+	}
+	s.pinned, s.blocked = nil, nil
+	s.worker.Stats.Pinned[pin.reason]--
+	pin.conn.Discard()
+}
+
+// pinSettled is called when p has been answered.
+func (s *Session) pinSettled(p *pending) {
+	pin := s.pinned
+	if pin.barrierOf == p {
+		pin.barrierOf = nil
+		s.barrier, s.blocked = false, nil
+		pin.conn.Fresh = false
+	}
+	if pin.releaseAfter == p {
+		pin.clean = true
+		s.unpin()
+	}
+}
+
+// cleanup is a command of the proxy's own whose reply interests nobody.
+type cleanup struct{ pipe.Call }
+
+func newCleanup() *pipe.Call {
+	c := &cleanup{}
+	c.Receiver, c.Slot = c, -1
+	return &c.Call
+}
+
+// Reply implements pipe.Receiver.
+func (c *cleanup) Reply(*pipe.Call, []byte, bool) {}
+
+// Failed implements pipe.Receiver.
+func (c *cleanup) Failed(*pipe.Call, pipe.Failure) {}
+
+// WaitAlone implements pipe.Receiver.
+func (c *cleanup) WaitAlone(*pipe.Call) bool { return false }
+
+// Free implements pipe.Receiver.
+func (c *cleanup) Free(*pipe.Call) {}

@@ -1,0 +1,214 @@
+package session
+
+import (
+	"github.com/tidwall/redcon"
+
+	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/upstream"
+)
+
+// transactionMax bounds the bytes of the commands that one transaction may queue.
+const transactionMax = 64 << 20
+
+// transaction is what a session has queued since MULTI. The proxy answers +QUEUED itself and sends the whole at EXEC, in
+// one piece: so a transaction needs no connection of its own, a node sees it without a pause in the middle, and one that
+// is redirected can be sent again whole. See https://redis.io/docs/latest/develop/interact/transactions/.
+type transaction struct {
+	queue  []byte // the commands, in RESP
+	count  int
+	slot   int32 // of the keys so far; route.NoSlot: none yet
+	broken bool  // a command was refused: EXEC aborts
+}
+
+// endsQueueing lists the commands that run at once although a transaction is being queued.
+func endsQueueing(name string) bool {
+	switch name {
+	case "multi", "exec", "discard", "watch", "quit", "reset":
+		return true
+	}
+	return false
+}
+
+// runTransaction handles MULTI, EXEC, DISCARD, WATCH and UNWATCH. It returns false when the command must wait.
+func (s *Session) runTransaction(cmd *command.Command, args [][]byte, raw []byte) bool {
+	switch cmd.Name {
+	case "multi":
+		if s.transaction != nil {
+			s.appendError(errNestedMulti)
+			return true
+		}
+		s.transaction = &transaction{slot: s.watchedSlot()}
+		s.replyOK()
+		return true
+	case "exec":
+		if s.transaction == nil {
+			s.appendError(errExecAlone)
+			return true
+		}
+		return s.exec()
+	case "discard":
+		if s.transaction == nil {
+			s.appendError(errDiscardAlone)
+			return true
+		}
+		if s.pinned != nil && s.head != nil {
+			return false
+		}
+		s.transaction = nil
+		s.unpin()
+		s.replyOK()
+		return true
+	case "watch":
+		return s.watch(cmd, args, raw)
+	default: // unwatch
+		if s.pinned != nil && s.head != nil {
+			return false
+		}
+		s.unpin()
+		s.replyOK()
+		return true
+	}
+}
+
+// enqueue puts a command into the transaction, or refuses it as Redis would at once: EXEC aborts then.
+func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool {
+	tx := s.transaction
+	if problem := s.judgeQueued(cmd, args); problem != "" {
+		tx.broken = true
+		return s.refuse(problem)
+	}
+	if s.loose {
+		raw = s.worker.encode(args)
+	}
+	if len(tx.queue)+len(raw) > transactionMax {
+		tx.broken = true
+		return s.refuse(errTransactionLong)
+	}
+	tx.queue = append(tx.queue, raw...)
+	tx.count++
+	s.replyLocal(replyQueued)
+	return true
+}
+
+var replyQueued = []byte("+QUEUED\r\n") //nolint:gochecknoglobals // constant
+
+// judgeQueued tells why a command cannot be part of the transaction; empty: it can.
+func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem string) {
+	tx := s.transaction
+	switch kind := cmd.KindFor(args); {
+	case cmd.Flags&command.NoMulti != 0:
+		return errNotInMulti
+	case kind == command.KindAdmin:
+		return errAdmin(cmd.Name)
+	case kind == command.KindLocal && !runsInTransaction(cmd.Name):
+		return errInMulti(cmd.Name)
+	case kind == command.KindDedicated && cmd.Flags&command.Blocking == 0 && cmd.Name != "unwatch":
+		return errInMulti(cmd.Name)
+	}
+	if problem := s.trespass(cmd, args); problem != "" {
+		return problem
+	}
+	if !s.sharded || cmd.Kind == command.KindLocal {
+		return ""
+	}
+	decision, at, keys := route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
+	s.worker.keys = keys
+	switch {
+	case decision == route.CrossSlot || decision == route.Split:
+		return errCrossSlot
+	case decision == route.OneNode && s.local.Shards() > 1:
+		return errOneNode(cmd.Name)
+	case at == route.NoSlot || at == tx.slot:
+		return ""
+	case tx.slot == route.NoSlot:
+		tx.slot = at
+		return ""
+	}
+	return errCrossSlot
+}
+
+// runsInTransaction lists the commands that the proxy answers itself and that a node may answer in a transaction: they
+// leave nothing on a connection that others use too.
+func runsInTransaction(name string) bool {
+	switch name {
+	case "ping", "echo", "time":
+		return true
+	}
+	return false
+}
+
+// exec sends the transaction. A session that watches keys sends it over its own connection, where the node knows of them.
+func (s *Session) exec() bool {
+	tx := s.transaction
+	if s.pinned != nil && s.head != nil {
+		return false
+	}
+	if s.routesChanged() {
+		return false
+	}
+	s.transaction = nil
+	switch {
+	case tx.broken:
+		s.unpin()
+		return s.refuse(errExecAbort)
+	case tx.count == 0 && s.pinned == nil:
+		s.replyLocal(replyNoElements)
+		return true
+	}
+	request := make([]byte, 0, len(tx.queue)+64)
+	request = append(request, "*1\r\n$5\r\nMULTI\r\n"...)
+	request = append(request, tx.queue...)
+	request = append(request, "*1\r\n$4\r\nEXEC\r\n"...)
+	p := s.newPending(command.ClassTransactions)
+	p.Preface = uint32(1 + tx.count)
+	if s.pinned != nil {
+		s.pinned.releaseAfter = p
+		s.sendPinned(p, tx.slot, request)
+		return true
+	}
+	s.submit(p, tx.slot, request)
+	return true
+}
+
+var replyNoElements = []byte("*0\r\n") //nolint:gochecknoglobals // constant
+
+// watch sends WATCH over a connection of the session's own: what it leaves there is for this session alone.
+func (s *Session) watch(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if s.transaction != nil {
+		s.appendError(errWatchInMulti)
+		return true
+	}
+	if s.head != nil {
+		return false // what was sent before must not run after it
+	}
+	at := route.NoSlot
+	if s.sharded {
+		var decision route.Decision
+		decision, at, s.worker.keys = route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
+		if decision != route.Forward || s.pinned != nil && s.pinned.slot != at {
+			return s.refuse(errCrossSlot)
+		}
+	}
+	if outcome := s.pin(at, pinWatch); outcome != upstream.Sent {
+		return s.refusePin(outcome)
+	}
+	if s.loose {
+		raw = s.worker.encode(args)
+	}
+	p := s.newPending(command.ClassTransactions)
+	s.barrier = true // what comes next must run after it, by whichever connection
+	s.pinned.barrierOf = p
+	s.sendPinned(p, at, raw)
+	return true
+}
+
+// watchedSlot is the slot of the keys that the session watches.
+func (s *Session) watchedSlot() int32 {
+	if s.pinned == nil {
+		return route.NoSlot
+	}
+	return s.pinned.slot
+}
+
+var unwatchCommand = redcon.AppendBulkString(redcon.AppendArray(nil, 1), "UNWATCH") //nolint:gochecknoglobals // constant
