@@ -132,7 +132,7 @@ func TestUpstreamTLS(t *testing.T) {
 	redistest.LeakCheck(t)
 	files, strangers := redistest.NewTLSFiles(t), redistest.NewTLSFiles(t)
 	server := redistest.Standalone(t, redistest.WithTLS(files), redistest.WithConfig("tls-auth-clients yes"), redistest.WithPassword(upstreamPassword))
-	certificate := fmt.Sprintf(`, cert: "%s", key: "%s"`, files.ClientCert, files.ClientKey)
+	certificate := fmt.Sprintf(`, cert: %q, key: %q`, files.ClientCert, files.ClientKey)
 	start := func(t *testing.T, keys string) *proxy {
 		return startProxy(t, tenantYAML("standalone", []string{server.Addr()}, "", "cluster: tls: {"+keys+"}", authKey("password: "+upstreamPassword)))
 	}

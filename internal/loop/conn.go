@@ -26,17 +26,19 @@ type Conn struct {
 
 	stats *Traffic
 
-	dirty     bool // in loop.dirty: written at the end of the tick
-	blocked   bool // the transport takes no more; waits for Writable
-	wasHeld   bool // Drained is owed: output was not taken at once, or there was no transport yet
-	paused    bool // the owner wants no input
-	eof       bool // the peer has finished sending
-	again     bool // in loop.again: Data is called this tick without new input
-	inData    bool // Data is running
-	closing   bool // close as soon as the output is written
-	closed    bool
-	err       error
-	lingering *Timer // runs while the peer is given time to close its side
+	dirty      bool // in loop.dirty: written at the end of the tick
+	blocked    bool // the transport takes no more; waits for Writable
+	wasHeld    bool // Drained is owed: output was not taken at once, or there was no transport yet
+	paused     bool // the owner wants no input
+	eof        bool // the peer has finished sending
+	again      bool // in loop.again: Data is called this tick without new input
+	inData     bool // Data is running
+	closing    bool // close as soon as the output is written
+	closed     bool
+	err        error
+	window     time.Duration // see SetWindow
+	collecting *Timer        // runs while output is collected
+	lingering  *Timer        // runs while the peer is given time to close its side
 }
 
 // Traffic counts bytes; it belongs to the loop.
@@ -146,6 +148,7 @@ func (c *Conn) Close(err error) {
 	}
 	c.closed, c.err = true, err
 	c.loop.Cancel(c.lingering)
+	c.loop.Cancel(c.collecting)
 	if errors.Is(err, io.EOF) {
 		c.err = io.ErrUnexpectedEOF
 	}

@@ -1,5 +1,7 @@
 package loop
 
+import "time"
+
 // Append copies b to the output.
 func (c *Conn) Append(b []byte) {
 	if c.closed || len(b) == 0 {
@@ -123,7 +125,27 @@ func (c *Conn) push(k *Chunk) *Chunk {
 	return k
 }
 
+// SetWindow collects output for d before it is written, instead of until the end of the tick. The time is rounded up to
+// what the poller can wait for, a millisecond.
+func (c *Conn) SetWindow(d time.Duration) { c.window = d }
+
+// Flush ends the window: output that has been collected leaves at the end of the tick.
+func (c *Conn) Flush() {
+	c.loop.Cancel(c.collecting)
+	c.collecting = nil
+	if c.head != nil && !c.dirty && !c.blocked && !c.closed {
+		c.dirty = true
+		c.loop.dirty = append(c.loop.dirty, c)
+	}
+}
+
 func (c *Conn) markDirty() {
+	if c.window > 0 && !c.closing {
+		if c.collecting == nil && !c.dirty && !c.blocked {
+			c.collecting = c.loop.After(c.window, c.Flush)
+		}
+		return
+	}
 	if !c.dirty && !c.blocked {
 		c.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)

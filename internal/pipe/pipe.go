@@ -38,7 +38,11 @@ type Config struct {
 	LossID *uint64
 	// Traffic and Late are counted into: bytes, and replies that came after their call had timed out.
 	Traffic *loop.Traffic
-	Late    *uint64
+	// Window, when set, is how long commands are collected before they are written; Limit is the number of commands that
+	// ends it early, 0 for no such number.
+	Window time.Duration
+	Limit  int
+	Late   *uint64
 }
 
 // Pipe is one pipelined connection.
@@ -50,6 +54,7 @@ type Pipe struct {
 
 	head, tail *Call // in flight, oldest first
 	inflight   int
+	collected  int // commands since the window began
 
 	scanned  int // bytes of the unconsumed tail that the scanner has seen
 	parting  bool
@@ -70,6 +75,7 @@ func New(l *loop.Loop, owner Owner, cfg Config) *Pipe {
 	p := &Pipe{owner: owner, cfg: cfg}
 	p.conn = l.NewConn(handler{p}, cfg.Traffic)
 	p.lastData = l.Now()
+	p.conn.SetWindow(cfg.Window)
 	return p
 }
 
@@ -131,6 +137,20 @@ func (p *Pipe) More(b []byte) { p.conn.AppendOrWrite(b) }
 // Finish ends the command begun by SendOpen.
 func (p *Pipe) Finish(c *Call) { c.end = p.conn.Appended() }
 
+// countCollected ends the window when it has as many commands as it may have.
+func (p *Pipe) countCollected(c *Call) {
+	if p.cfg.Limit <= 0 || p.cfg.Window <= 0 {
+		return
+	}
+	if p.conn.Pending() <= int(c.length) {
+		p.collected = 0
+	}
+	if p.collected++; p.collected >= p.cfg.Limit {
+		p.collected = 0
+		p.conn.Flush()
+	}
+}
+
 func (p *Pipe) enqueue(c *Call) {
 	now := p.conn.Loop().Now()
 	if c.Attempts == 0 {
@@ -148,6 +168,7 @@ func (p *Pipe) enqueue(c *Call) {
 	}
 	p.tail = c
 	p.inflight++
+	p.countCollected(c)
 	if p.waiting == 0 && p.conn.Blocked() {
 		p.waiting, p.waitEnd = now, c.end
 	}

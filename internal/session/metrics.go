@@ -140,7 +140,7 @@ func (t *tenantStats) collect(ch chan<- prometheus.Metric, name string) {
 			continue
 		}
 		label := command.Class(class).String()
-		counter(ch, desc("commands_total", "Commands answered by nodes.", "tenant", "class"), h.Count, name, label)
+		counter(ch, desc("commands_total", "Commands answered, by nodes or by the proxy.", "tenant", "class"), h.Count, name, label)
 		ch <- &histogramMetric{histogram: h, labels: []*dto.LabelPair{
 			{Name: proto.String("class"), Value: proto.String(label)}, {Name: proto.String("tenant"), Value: proto.String(name)},
 		}}

@@ -67,7 +67,7 @@ func TestDialledConnectionIsReadyForCommands(t *testing.T) {
 		}
 		require.Equal(t, map[int]byte{2: '$', 3: '='}[target.Protocol()], info[0])
 		require.True(t, l.Call(func() { conn.Close(nil) }))
-		<-h.closed
+		require.NoError(t, <-h.closed)
 		le.Release()
 		requireNoPooled(t, c, server.Addr(), target)
 	}

@@ -124,7 +124,11 @@ func (t *target) open() *pipe.Pipe {
 
 // newPipe makes an unconnected pipe of target t.
 func (lc *Local) newPipe(t *target, owner pipe.Owner) *pipe.Pipe {
-	return pipe.New(lc.loop, owner, pipe.Config{StreamThreshold: lc.cluster.cfg.StreamThreshold, LossID: &lc.lossID, Traffic: &t.traffic, Late: &lc.Stats.Late})
+	cfg := &lc.cluster.cfg
+	return pipe.New(lc.loop, owner, pipe.Config{
+		StreamThreshold: cfg.StreamThreshold, LossID: &lc.lossID, Traffic: &t.traffic, Late: &lc.Stats.Late,
+		Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit,
+	})
 }
 
 // connect asks for a connection and gives it to p.
