@@ -35,7 +35,7 @@ func TestClusterCommands(t *testing.T) {
 				require.Equal(t, "+OK\r\n", string(c.Do("MSET", "{s}1", "a", "{s}2", "b")))
 				require.Equal(t, "*2\r\n$1\r\na\r\n$1\r\nb\r\n", string(c.Do("MGET", "{s}1", "{s}2")))
 			})
-			t.Run("no keys", func(t *testing.T) { requireKeyless(t, through) })
+			t.Run("no keys", func(t *testing.T) { requireKeyless(t, through, servers) })
 			through.Do("DEL", "a", "b", "c") // nothing is left half-read
 			require.Equal(t, "+PONG\r\n", string(through.Do("PING")))
 		})
@@ -159,7 +159,7 @@ func requireCrossSlot(t *testing.T, c *redistest.Conn, lines []string) {
 }
 
 // requireKeyless: what one node can answer is answered, what it cannot is refused in clear words.
-func requireKeyless(t *testing.T, c *redistest.Conn) {
+func requireKeyless(t *testing.T, c *redistest.Conn, servers *redistest.ClusterServers) {
 	t.Helper()
 	require.Equal(t, ":0\r\n", string(c.Do("PUBLISH", "channel", "message")))
 	require.Equal(t, ":7\r\n", string(c.Do("EVAL", "return 7", "0")))
@@ -168,10 +168,11 @@ func requireKeyless(t *testing.T, c *redistest.Conn) {
 		name := strings.ToLower(strings.Join(strings.Fields(line)[:1], ""))
 		require.Regexp(t, "^-ERR '"+name+".*' would see one node of the cluster only, which is not supported yet by this proxy\r\n$", reply)
 	}
-	for _, line := range []string{"CLUSTER SLOTS", "CLUSTER NODES", "ROLE", "CONFIG GET port"} {
-		reply := c.Do(strings.Fields(line)...)
-		require.Equal(t, byte('-'), reply[0], line)
-		require.False(t, tellsAddress(reply), "%q", reply)
+	for _, line := range []string{"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "ROLE", "CONFIG GET port", "CLIENT LIST", "INFO"} {
+		reply := string(c.Do(strings.Fields(line)...))
+		for _, s := range servers.Servers() {
+			require.NotContains(t, reply, fmt.Sprint(s.Port()), line)
+		}
 	}
 	require.Equal(t, "-ERR SELECT is not allowed in cluster mode\r\n", string(c.Do("SELECT", "1")))
 }

@@ -98,6 +98,7 @@ type Call struct {
 	// SentAt is the loop's time of the first Send.
 	SentAt int64
 
+	node     *string // alias of the node that it was last sent to
 	pipe     *Pipe
 	next     *Call
 	chunk    *loop.Chunk
@@ -112,6 +113,14 @@ type Call struct {
 
 // Request returns the bytes of the command, valid until the call is freed or sent elsewhere.
 func (c *Call) Request() []byte { return c.chunk.Bytes(int(c.off), int(c.length)) }
+
+// Node is the alias of the node that the call was last sent to.
+func (c *Call) Node() string {
+	if c.node == nil {
+		return ""
+	}
+	return *c.node
+}
 
 // Pipe is the pipe that the call is on; nil before Send and after the call left it.
 func (c *Call) Pipe() *Pipe { return c.pipe }

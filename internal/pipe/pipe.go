@@ -38,6 +38,8 @@ type Config struct {
 	LossID *uint64
 	// Traffic and Late are counted into: bytes, and replies that came after their call had timed out.
 	Traffic *loop.Traffic
+	// Node is the node's alias, for counting; nil: none.
+	Node *string
 	// Window, when set, is how long commands are collected before they are written; Limit is the number of commands that
 	// ends it early, 0 for no such number.
 	Window time.Duration
@@ -158,6 +160,7 @@ func (p *Pipe) enqueue(c *Call) {
 	}
 	c.Attempts++
 	c.pipe, c.next, c.parts = p, nil, false
+	c.node = p.cfg.Node
 	c.prefaced, c.refusal, c.settled = 0, nil, false
 	c.end = p.conn.Appended()
 	if p.tail == nil {

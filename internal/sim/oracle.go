@@ -187,11 +187,10 @@ func (w *world) judge(c *command, reply string) {
 	if w.profile.certain() {
 		w.failf("%v was answered %q although nothing was in its way", c, reply)
 	}
-	if c.outcome != notExecuted || !c.writes {
-		return
-	}
 	if c.spread() && !strings.Contains(reply, "was not executed") {
-		c.outcome = timedOut // the answer of one node to one part; of the others the client knows nothing
+		c.outcome = timedOut // what became of one part; of the others the client knows nothing
+	}
+	if c.outcome != notExecuted || !c.writes {
 		return
 	}
 	for i, n := range c.executed {

@@ -62,7 +62,6 @@ type connectorKey struct {
 
 // sharedStats are counted off the loops.
 type sharedStats struct {
-	dialsOK, dialsFailed   atomic.Uint64
 	refreshOK, refreshFail atomic.Uint64
 }
 
@@ -207,10 +206,8 @@ func (c *Cluster) dial(ctx context.Context, addr string, target Target) (*lease,
 	}
 	le, err := k.checkout(ctx)
 	if err != nil {
-		c.stats.dialsFailed.Add(1)
 		return nil, err
 	}
-	c.stats.dialsOK.Add(1)
 	le.cluster = c
 	return le, nil
 }

@@ -25,11 +25,15 @@ type detour struct {
 	before, after *detour
 }
 
-// detourKey names the calls that must stay in order.
+// detourKey names the calls that must stay in order. What a session sends after it has changed protocol version waits
+// for what it sent before.
 type detourKey struct {
 	origin *pipe.Origin
 	slot   int32
+	target uint32
 }
+
+func keyOf(c *pipe.Call) detourKey { return detourKey{c.Origin, c.Slot, c.Target} }
 
 // detourOf is the call's detour, nil when it is on none.
 func detourOf(c *pipe.Call) *detour {
@@ -39,7 +43,7 @@ func detourOf(c *pipe.Call) *detour {
 
 // lastDetour is that of the last call which c must not overtake, nil when there is none.
 func (lc *Local) lastDetour(c *pipe.Call) *detour {
-	return lc.detours[detourKey{c.Origin, c.Slot}]
+	return lc.detours[keyOf(c)]
 }
 
 // divert puts a call on a detour, behind those of its session and slot that are on one.
@@ -47,7 +51,7 @@ func (lc *Local) divert(c *pipe.Call) *detour {
 	if d := detourOf(c); d != nil {
 		return d
 	}
-	d := &detour{Receiver: c.Receiver, local: lc, call: c, key: detourKey{c.Origin, c.Slot}}
+	d := &detour{Receiver: c.Receiver, local: lc, call: c, key: keyOf(c)}
 	d.before = lc.detours[d.key]
 	if d.before != nil {
 		d.before.after = d

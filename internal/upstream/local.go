@@ -33,7 +33,8 @@ type Local struct {
 	detours  map[detourKey]*detour // the last one of each session and slot
 	watching bool
 	closed   bool
-	hub      *Hub // nil: no session has subscribed
+	hub      *Hub                   // nil: no session has subscribed
+	counts   map[string]*nodeCounts // by alias
 	random   *rand.Rand
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
@@ -44,7 +45,6 @@ type Local struct {
 type LocalStats struct {
 	Moved, Ask, TryAgain, ClusterDown uint64
 	Retried                           uint64
-	Errors                            [8]uint64 // by pipe.Reason
 	Late                              uint64
 }
 
@@ -53,7 +53,7 @@ func newLocal(c *Cluster, l *loop.Loop) *Local {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), detours: make(map[detourKey]*detour), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
+	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
 	lc.Refresh()
 	return lc
 }
@@ -214,7 +214,7 @@ func (lc *Local) sendAgain(n *node, p *pipe.Pipe, c *pipe.Call, f pipe.Failure, 
 
 // fail ends a call that is on no pipe.
 func (lc *Local) fail(c *pipe.Call, f pipe.Failure) {
-	lc.Stats.Errors[f.Reason]++
+	lc.countsOf(c.Node()).errors[f.Reason]++
 	pipe.Discard(lc.loop, c, f)
 }
 

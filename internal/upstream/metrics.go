@@ -23,13 +23,50 @@ type nodeNumbers struct {
 
 // numbers are what the loops' parts of a cluster counted.
 type numbers struct {
-	local LocalStats
-	nodes map[string]*nodeNumbers
+	local  LocalStats
+	nodes  map[string]*nodeNumbers
+	counts map[string]*nodeCounts
+}
+
+// nodeCounts are what has been counted by a node's alias; they outlive the node.
+type nodeCounts struct {
+	errors [pipe.Overloaded + 1]uint64 // by reason
+	dials  [2]uint64                   // by dialResult
+}
+
+func (n *nodeCounts) add(other *nodeCounts) {
+	for i, v := range other.errors {
+		n.errors[i] += v
+	}
+	for i, v := range other.dials {
+		n.dials[i] += v
+	}
+}
+
+// dialResult is the index of a dial's count.
+func dialResult(err error) int {
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+func (lc *Local) countsOf(alias string) *nodeCounts { return countsOf(lc.counts, alias) }
+
+func (n *numbers) countsOf(alias string) *nodeCounts { return countsOf(n.counts, alias) }
+
+func countsOf(counts map[string]*nodeCounts, alias string) *nodeCounts {
+	n := counts[alias]
+	if n == nil {
+		n = &nodeCounts{}
+		counts[alias] = n
+	}
+	return n
 }
 
 // Collect implements prometheus.Collector. Each loop is asked for its own numbers, which no other goroutine may read.
 func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
-	sum := numbers{nodes: make(map[string]*nodeNumbers)}
+	sum := numbers{nodes: make(map[string]*nodeNumbers), counts: make(map[string]*nodeCounts)}
 	for _, lc := range c.locals {
 		lc.loop.Call(func() { lc.addTo(&sum) })
 	}
@@ -65,13 +102,15 @@ func (c *Cluster) collectCluster(count func(*prometheus.Desc, uint64, ...string)
 	count(redirects, sum.local.ClusterDown, "clusterdown")
 	count(desc("upstream_resent_total", "Commands sent again after a redirect or a lost connection."), sum.local.Retried)
 	count(desc("upstream_late_replies_total", "Replies that came after their command had timed out and were dropped."), sum.local.Late)
-	errs := desc("upstream_errors_total", "Commands that failed on the way to or at a node.", "reason")
-	for reason := pipe.Lost; reason <= pipe.Overloaded; reason++ {
-		count(errs, sum.local.Errors[reason], reason.String())
+	errs := desc("upstream_errors_total", "Commands that failed on the way to or at a node.", "node", "reason")
+	dials := desc("upstream_dials_total", "Attempts to connect to a node.", "node", "result")
+	for alias, n := range sum.counts {
+		for reason := pipe.Lost; reason <= pipe.Overloaded; reason++ {
+			count(errs, n.errors[reason], alias, reason.String())
+		}
+		count(dials, n.dials[0], alias, "ok")
+		count(dials, n.dials[1], alias, "error")
 	}
-	dials := desc("upstream_dials_total", "Attempts to connect to a node.", "result")
-	count(dials, c.stats.dialsOK.Load(), "ok")
-	count(dials, c.stats.dialsFailed.Load(), "error")
 	refreshes := desc("topology_refreshes_total", "Looks at the cluster's topology and health.", "result")
 	count(refreshes, c.stats.refreshOK.Load(), "ok")
 	count(refreshes, c.stats.refreshFail.Load(), "error")
@@ -95,10 +134,11 @@ func (lc *Local) addTo(sum *numbers) {
 	sum.local.ClusterDown += s.ClusterDown
 	sum.local.Retried += s.Retried
 	sum.local.Late += s.Late
-	for i, v := range s.Errors {
-		sum.local.Errors[i] += v
+	for alias, n := range lc.counts {
+		sum.countsOf(alias).add(n)
 	}
 	for _, n := range lc.known {
+		sum.countsOf(n.alias)
 		numbers := sum.nodes[n.alias]
 		if numbers == nil {
 			numbers = &nodeNumbers{}

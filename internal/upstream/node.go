@@ -127,7 +127,7 @@ func (lc *Local) newPipe(t *target, owner pipe.Owner) *pipe.Pipe {
 	cfg := &lc.cluster.cfg
 	return pipe.New(lc.loop, owner, pipe.Config{
 		StreamThreshold: cfg.StreamThreshold, LossID: &lc.lossID, Traffic: &t.traffic, Late: &lc.Stats.Late,
-		Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit,
+		Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit, Node: &t.node.alias,
 	})
 }
 
@@ -138,7 +138,10 @@ func (t *target) connect(p *pipe.Pipe) {
 
 func (t *target) dial(done func(Link, error)) {
 	lc := t.node.local
-	lc.cluster.dialer.Dial(lc.loop, t.node.addr, t.key, done)
+	lc.cluster.dialer.Dial(lc.loop, t.node.addr, t.key, func(link Link, err error) {
+		lc.countsOf(t.node.alias).dials[dialResult(err)]++
+		done(link, err)
+	})
 }
 
 func (t *target) connected(p *pipe.Pipe, link Link, err error) {
@@ -188,7 +191,7 @@ func (t *target) look(now int64) (more bool) {
 // lookAt expires calls. A pipe whose node is silent is given up: it is black-holed, and what is behind would wait in vain.
 func (t *target) lookAt(p *pipe.Pipe, now int64) (more, silent bool) {
 	expired, silent := p.Expire(now)
-	t.node.local.Stats.Errors[pipe.TimedOut] += uint64(expired)
+	t.node.local.countsOf(t.node.alias).errors[pipe.TimedOut] += uint64(expired)
 	if silent {
 		t.node.local.cluster.log.Warn("node does not answer", zap.String("node", t.node.alias))
 		p.Conn().Close(errSilent)
