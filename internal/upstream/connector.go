@@ -130,6 +130,9 @@ var errNoRESP3 = errors.New("the node does not speak RESP3")
 func (k *connector) checkout(ctx context.Context) (*lease, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err // it has waited for its turn; go-redis would dial all the same and keep the connection idle
+	}
 	conn := k.client.EphemeralConn()
 	if err := k.handshake(ctx, conn); err != nil {
 		_ = conn.Close()
