@@ -53,7 +53,7 @@ var vagueNames = []string{"util", "utils", "common", "types", "helpers", "misc",
 func allowedImports() map[string][]string {
 	allowed := map[string][]string{
 		"internal/pipe":     {"internal/loop", "pkg/resp"},
-		"internal/upstream": {"internal/pipe", "internal/topology", "internal/loop", "pkg/resp"},
+		"internal/upstream": {"internal/pipe", "internal/topology", "internal/loop", "pkg/resp", "pkg/slot"},
 		"internal/route": {
 			"internal/upstream", "internal/tenant", "internal/command",
 			"internal/pipe", "internal/topology", "internal/loop", "pkg/resp", "pkg/slot",

@@ -68,6 +68,7 @@ func newProfile(r *rand.Rand) profile {
 		if p.huge = chance(r, 10); p.huge {
 			p.settings.OutputBuffer = 32 << 20
 			p.commands = between(r, 5, 20)
+			p.command = max(p.command, time.Second) // a megabyte takes its time
 		}
 	}
 	return p
