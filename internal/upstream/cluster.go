@@ -158,7 +158,7 @@ func (c *Cluster) control(addr string) (*redis.Client, error) {
 	client := c.connectors.control[addr]
 	if client == nil {
 		options := nodeOptions(&c.cfg, addr)
-		options.Protocol, options.PoolSize, options.MinIdleConns = 2, 2, 0
+		options.Protocol = 2
 		options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dialNode(ctx, &c.cfg, network, addr)
 		}

@@ -17,6 +17,7 @@ import (
 )
 
 // poolSize is more than the pipes and dedicated connections that one node can have; those bounds hold, not the pool's.
+// After as many failed dials go-redis would stop dialling by itself and leave that to a goroutine of its own.
 const poolSize = 1 << 14
 
 // connector makes connections to one node for one target. go-redis owns them: it dials, runs TLS, HELLO, AUTH, SELECT and
