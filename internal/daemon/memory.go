@@ -15,6 +15,9 @@ const (
 	memoryShare = 8
 	// quietBytes is what may be allocated between two looks in a process that counts as quiet: load never pays for this.
 	quietBytes = 4 << 20
+	// settledLooks is how many quiet looks after a burst one collection is due whatever the figures say: what was in use
+	// at the last one, connections kept for a while among it, may be gone.
+	settledLooks = 4
 )
 
 // returnMemory gives memory back to the system after a burst, until ctx ends. The runtime does so by itself over many
@@ -29,6 +32,7 @@ func returnMemory(ctx context.Context) {
 		{Name: "/gc/heap/allocs:bytes"},
 	}
 	var before uint64
+	quietLooks := settledLooks
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,10 +41,13 @@ func returnMemory(ctx context.Context) {
 		}
 		metrics.Read(samples)
 		free, objects, live, allocated := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
-		quiet := allocated-before < quietBytes
+		quietLooks++
+		if allocated-before >= quietBytes {
+			quietLooks = 0
+		}
 		before = allocated
 		garbage := objects - min(objects, live)
-		if quiet && free+garbage > max(memoryLeast, live/memoryShare) {
+		if quietLooks == settledLooks || quietLooks > 0 && free+garbage > max(memoryLeast, live/memoryShare) {
 			debug.FreeOSMemory()
 		}
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/sluiceproxy/sluice/internal/loop"
 )
 
+// handshakeBuffer is go-redis's buffer in each direction of each connection, in bytes.
+const handshakeBuffer = 4 << 10
+
 // poolSize is more than the pipes and dedicated connections that one node can have; those bounds hold, not the pool's.
 // After as many failed dials go-redis would stop dialling by itself and leave that to a goroutine of its own.
 const poolSize = 1 << 14
@@ -55,6 +58,8 @@ func nodeOptions(cfg *Config, addr string) *redis.Options {
 		ReadTimeout:              cfg.ConnectTimeout,
 		WriteTimeout:             cfg.ConnectTimeout,
 		PoolSize:                 poolSize,
+		ReadBufferSize:           handshakeBuffer, // go-redis speaks no more over a connection than the handshake
+		WriteBufferSize:          handshakeBuffer,
 		ConnMaxIdleTime:          -1,
 		ContextTimeoutEnabled:    true,
 		DisableIdentity:          true,
