@@ -25,7 +25,7 @@ type front struct {
 	addr   string
 }
 
-func startFront(t *testing.T) *front {
+func startFront(t *testing.T, queryBuffer int) *front {
 	t.Helper()
 	node := redistest.Standalone(t)
 	var loops []*loop.Loop
@@ -39,7 +39,7 @@ func startFront(t *testing.T) *front {
 	require.NoError(t, err)
 	table, err := route.NewTable(registry, map[string]*upstream.Cluster{"main": cluster})
 	require.NoError(t, err)
-	f := &front{shared: session.NewShared(session.Settings{MaxInflight: 1024, OutputBuffer: 32 << 20, OutputGrace: time.Second, StreamThreshold: 256 << 10}, "test")}
+	f := &front{shared: session.NewShared(session.Settings{MaxInflight: 1024, OutputBuffer: 32 << 20, OutputGrace: time.Second, StreamThreshold: 256 << 10, QueryBuffer: queryBuffer}, "test")}
 	f.shared.Table.Store(table)
 	for _, l := range loops {
 		f.shared.Workers = append(f.shared.Workers, session.NewWorker(l, f.shared))
@@ -74,7 +74,7 @@ func (f *front) moved() (n uint64) {
 // TestClientsMoveBetweenLoopsUnderLoad sends clients to and fro while they pipeline: every reply must come, in order.
 func TestClientsMoveBetweenLoopsUnderLoad(t *testing.T) {
 	redistest.LeakCheck(t)
-	f := startFront(t)
+	f := startFront(t, 0)
 	const clients, batches, depth = 16, 150, 4
 	var running sync.WaitGroup
 	failures := make(chan string, clients)

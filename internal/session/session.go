@@ -4,6 +4,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/loop"
@@ -277,9 +278,17 @@ func (s *Session) incomplete(b []byte, at int) int {
 		}
 		return at + s.beginStream(b[at:])
 	}
+	if len(b)-at > s.worker.shared.Settings.QueryBuffer {
+		// Many arguments, none of them long: as Redis does at its client-query-buffer-limit, the client is closed.
+		s.worker.Stats.ProtocolErrors++
+		s.conn.Close(errQueryBuffer)
+		return len(b)
+	}
 	s.conn.Expect(s.scan.Need())
 	return at
 }
+
+var errQueryBuffer = errors.New("query buffer limit reached")
 
 // mustWait reports whether no further command may be begun now. Commands are held back, never refused: too much in
 // flight is no error of the client's.

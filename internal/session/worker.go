@@ -26,6 +26,8 @@ type Settings struct {
 	Version string
 	// StreamThreshold is the length of one argument above which a command is passed on while it is received.
 	StreamThreshold int64
+	// QueryBuffer is how long a command may be that is received whole; 0 means Redis's own bound, 1 GiB.
+	QueryBuffer int
 }
 
 // Shared is what the workers of a process share. All of it may be used from any goroutine.
@@ -45,6 +47,9 @@ type Shared struct {
 
 // NewShared makes what workers share.
 func NewShared(s Settings, runID string) *Shared {
+	if s.QueryBuffer == 0 {
+		s.QueryBuffer = 1 << 30
+	}
 	return &Shared{Settings: s, auth: make(chan struct{}, authParallel), started: time.Now(), runID: runID}
 }
 
