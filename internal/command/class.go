@@ -53,11 +53,14 @@ const (
 	KindSplit
 	// KindDedicated blocks, or leaves state on the connection, so it needs a backend connection of its own.
 	KindDedicated
+	// KindFanOut concerns the whole keyspace or every node: on a cluster it is asked of every shard and the answers are
+	// merged, see package session. One server answers it as it is.
+	KindFanOut
 	// KindAdmin concerns the backend's operation and is refused.
 	KindAdmin
 )
 
-var kindNames = [...]string{"forward", "local", "split", "dedicated", "admin"}
+var kindNames = [...]string{"forward", "local", "split", "dedicated", "fan-out", "admin"}
 
 // String names the kind.
 func (k Kind) String() string {

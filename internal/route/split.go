@@ -27,6 +27,9 @@ type Gather struct {
 	merge   merge
 	keys    int
 	waiting int
+	join    Merge // mergeJoin
+	limit   int   // of the bytes of all replies; 0: none
+	size    int
 }
 
 type merge uint8
@@ -35,6 +38,7 @@ const (
 	mergeArray merge = iota // MGET: the elements in the order of the keys
 	mergeSum                // DEL UNLINK EXISTS TOUCH: the sum
 	mergeOK                 // MSET: OK
+	mergeJoin               // FanOut: as its Merge does
 )
 
 // SplitCommand divides a command whose keys are at positions by slot. The parts keep the order of the keys.
@@ -91,7 +95,11 @@ func (p *Part) encode(args [][]byte, positions []int, width int) {
 // Add takes bytes of the reply to one part; last ends it. done tells that all parts have been answered.
 func (g *Gather) Add(part int, reply []byte, last bool) (done bool) {
 	p := &g.Parts[part]
-	p.reply = append(p.reply, reply...)
+	if g.size += len(reply); g.limit == 0 || g.size <= g.limit {
+		p.reply = append(p.reply, reply...)
+	} else {
+		g.release()
+	}
 	if last {
 		g.waiting--
 	}
@@ -107,6 +115,9 @@ func (g *Gather) Fail(part int, reply []byte) (done bool) {
 
 // AppendReply appends the merged reply. The first error in the order of the keys is the answer to all.
 func (g *Gather) AppendReply(dst []byte) []byte {
+	if g.merge == mergeJoin {
+		return g.appendJoined(dst)
+	}
 	for i := range g.Parts {
 		if r := g.Parts[i].reply; len(r) > 0 && (r[0] == '-' || r[0] == '!') {
 			return append(dst, r...)
@@ -116,7 +127,7 @@ func (g *Gather) AppendReply(dst []byte) []byte {
 	case mergeArray:
 		return g.appendElements(dst)
 	case mergeSum:
-		return g.appendSum(dst)
+		return appendSum(dst, g.replies())
 	default:
 		return g.appendOK(dst)
 	}
@@ -133,10 +144,10 @@ func (g *Gather) appendOK(dst []byte) []byte {
 	return append(dst, g.Parts[0].reply...)
 }
 
-func (g *Gather) appendSum(dst []byte) []byte {
+func appendSum(dst []byte, replies [][]byte) []byte {
 	var sum int64
-	for i := range g.Parts {
-		v, ok := resp.IntReply(g.Parts[i].reply)
+	for _, r := range replies {
+		v, ok := resp.IntReply(r)
 		if !ok {
 			return append(dst, badPart...)
 		}

@@ -49,10 +49,12 @@ func (s *Session) run(raw []byte) bool {
 		return s.runLocal(cmd, args)
 	case command.KindDedicated:
 		return s.runDedicated(cmd, args, raw)
+	case command.KindFanOut:
+		return s.runFanOut(cmd, args, raw)
 	case command.KindAdmin:
 		return s.refuse(errAdmin(cmd.Name))
 	default:
-		if cmd.Class == command.ClassGeneric || cmd.Class == command.ClassServer {
+		if cmd.Class == command.ClassGeneric {
 			if problem := s.trespass(cmd, args); problem != "" {
 				return s.refuse(problem)
 			}
@@ -188,9 +190,13 @@ func keepSmall(b []byte) []byte {
 	return b
 }
 
-// split sends a command in parts, one for each slot, and answers when all parts are answered.
+// split sends a command in parts, one for each slot.
 func (s *Session) split(cmd *command.Command, args [][]byte) {
-	g := route.SplitCommand(cmd, args, s.worker.keys)
+	s.scatter(cmd, route.SplitCommand(cmd, args, s.worker.keys))
+}
+
+// scatter sends the parts of g and answers when all are answered.
+func (s *Session) scatter(cmd *command.Command, g *route.Gather) {
 	parent := s.newPending(cmd.Class)
 	parent.gather = g
 	parent.others = len(g.Parts)

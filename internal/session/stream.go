@@ -95,6 +95,8 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, errArgumentTooLong
 	case cmd.Name == "copy" || cmd.Name == "move":
 		return nil, at, errArgumentTooLong // the database that they name may come behind the long argument
+	case kind == command.KindFanOut && s.sharded:
+		return nil, at, errArgumentTooLong
 	case !s.sharded:
 		return cmd, at, ""
 	}

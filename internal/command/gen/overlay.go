@@ -20,6 +20,13 @@ var kinds = map[string]string{
 	// Split by slot and merged.
 	"del": "Split", "exists": "Split", "mget": "Split", "mset": "Split", "touch": "Split", "unlink": "Split",
 
+	// Asked of every shard.
+	"dbsize": "FanOut", "flushall": "FanOut", "flushdb": "FanOut", "keys": "FanOut", "lastsave": "FanOut",
+	"randomkey": "FanOut", "scan": "FanOut",
+	"script|exists": "FanOut", "script|flush": "FanOut", "script|kill": "FanOut", "script|load": "FanOut",
+	"function|delete": "FanOut", "function|dump": "FanOut", "function|flush": "FanOut", "function|kill": "FanOut",
+	"function|list": "FanOut", "function|load": "FanOut", "function|restore": "FanOut", "function|stats": "FanOut",
+
 	// A connection of its own: transactions, blocking, subscriptions, streams of another kind, client-side caching.
 	"discard": "Dedicated", "exec": "Dedicated", "multi": "Dedicated", "unwatch": "Dedicated", "watch": "Dedicated",
 	"blmove": "Dedicated", "blmpop": "Dedicated", "blpop": "Dedicated", "brpop": "Dedicated",

@@ -1,0 +1,56 @@
+package route
+
+import "fmt"
+
+// Merge makes one reply of those of all parts, in the order of the parts. It sees errors too; FirstError finds them.
+type Merge func(dst []byte, replies [][]byte) []byte
+
+// FanOut is one command for several shards, each named by a slot that it serves. The replies together may have limit
+// bytes, 0 means no limit; what is longer is answered with an error, so that no keyspace is too large for the proxy.
+func FanOut(request []byte, slots []int32, limit int, merge Merge) *Gather {
+	g := &Gather{Parts: make([]Part, len(slots)), merge: mergeJoin, join: merge, waiting: len(slots), limit: limit}
+	for i, at := range slots {
+		g.Parts[i] = Part{Slot: at, Request: request}
+	}
+	return g
+}
+
+// FirstError is the first error among replies, nil if there is none.
+func FirstError(replies [][]byte) []byte {
+	for _, r := range replies {
+		if len(r) > 0 && (r[0] == '-' || r[0] == '!') {
+			return r
+		}
+	}
+	return nil
+}
+
+// release forgets replies that are together too long.
+func (g *Gather) release() {
+	for i := range g.Parts {
+		g.Parts[i].reply = nil
+	}
+}
+
+func (g *Gather) appendJoined(dst []byte) []byte {
+	if g.limit > 0 && g.size > g.limit {
+		return fmt.Appendf(dst, "-ERR the reply of all shards together is longer than %d bytes; ask for less at a time, as SCAN does\r\n", g.limit)
+	}
+	return g.join(dst, g.replies())
+}
+
+func (g *Gather) replies() [][]byte {
+	replies := make([][]byte, len(g.Parts))
+	for i := range g.Parts {
+		replies[i] = g.Parts[i].reply
+	}
+	return replies
+}
+
+// MergeSum answers with the sum of integers.
+func MergeSum(dst []byte, replies [][]byte) []byte {
+	if e := FirstError(replies); e != nil {
+		return append(dst, e...)
+	}
+	return appendSum(dst, replies)
+}
