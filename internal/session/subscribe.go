@@ -31,7 +31,8 @@ func (sub *subscriptions) count(kind upstream.ChannelKind) int {
 
 // subscribed reports whether the session listens to anything.
 func (s *Session) subscribed() bool {
-	return s.channels != nil && s.channels.count(upstream.Channel)+s.channels.count(upstream.ShardChannel) > 0
+	sub, psub, ssub := s.subscriptionCounts()
+	return sub+psub+ssub > 0
 }
 
 // runSubscription handles the subscribe family. It returns false when the command must wait.
