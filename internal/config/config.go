@@ -25,6 +25,7 @@ type Config struct {
 	Clients         Clients       `json:"clients"`
 	DrainTimeout    time.Duration `json:"drain_timeout" default:"30s" min:"0s" max:"24h"`
 	Pipes           Pipes         `json:"pipes"`
+	Dedicated       Dedicated     `json:"dedicated"`
 	StreamThreshold ByteSize      `json:"stream_threshold" default:"256KiB" min:"16KiB" max:"512MiB"`
 	Clusters        []Cluster     `json:"clusters"`
 	Tenants         []Tenant      `json:"tenants"`
@@ -95,6 +96,14 @@ type Pipes struct {
 	MaxInflight int           `json:"max_inflight" default:"16384" min:"1" max:"10000000"`
 	Window      time.Duration `json:"window" default:"0s" min:"0s" max:"1s"`
 	Limit       int           `json:"limit" default:"0" min:"0" max:"10000000"`
+}
+
+// Dedicated bounds the connections that are lent to single sessions, per loop and node.
+type Dedicated struct {
+	Min         int           `json:"min" default:"0" min:"0" max:"100000"`
+	Max         int           `json:"max" default:"4096" min:"1" max:"100000"`
+	Wait        time.Duration `json:"wait" default:"1s" min:"1ms" max:"1h"`
+	IdleTimeout time.Duration `json:"idle_timeout" default:"10s" min:"100ms" max:"24h"`
 }
 
 // Cluster is a set of backend nodes that serves one keyspace.

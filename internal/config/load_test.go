@@ -109,6 +109,7 @@ func TestValuesOfEverything(t *testing.T) {
 	require.Equal(t, Admin{Address: "0.0.0.0:9380", PProf: true, Insecure: true}, c.Admin)
 	require.Equal(t, Clients{20000, 10 * time.Minute, time.Minute, 64 << 20, 2048}, c.Clients)
 	require.Equal(t, Pipes{8, 500 * time.Microsecond, 2 * time.Minute, 1000, 100 * time.Microsecond, 64}, c.Pipes)
+	require.Equal(t, Dedicated{2, 100, 3 * time.Second, time.Minute}, c.Dedicated)
 	require.Equal(t, ByteSize(2<<20), c.StreamThreshold)
 
 	sharded := c.Clusters[0]
@@ -246,7 +247,7 @@ func TestFullFileHasEveryKey(t *testing.T) {
 	for name, pair := range map[string][2]any{
 		"admin": {usual.Admin, c.Admin}, "log": {usual.Log, c.Log}, "loops": {usual.Loops, c.Loops},
 		"clients": {usual.Clients, c.Clients}, "drain_timeout": {usual.DrainTimeout, c.DrainTimeout},
-		"pipes": {usual.Pipes, c.Pipes}, "stream_threshold": {usual.StreamThreshold, c.StreamThreshold},
+		"pipes": {usual.Pipes, c.Pipes}, "dedicated": {usual.Dedicated, c.Dedicated}, "stream_threshold": {usual.StreamThreshold, c.StreamThreshold},
 	} {
 		require.Equal(t, pair[0], pair[1], "configs/sluice.yaml does not show the default of %s", name)
 	}

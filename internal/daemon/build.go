@@ -89,6 +89,9 @@ func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Clust
 			Max: cfg.Pipes.Max, GrowDelay: cfg.Pipes.GrowDelay, IdleTimeout: cfg.Pipes.IdleTimeout, MaxInflight: cfg.Pipes.MaxInflight,
 			Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit,
 		},
+		Dedicated: upstream.DedicatedConfig{
+			Min: cfg.Dedicated.Min, Max: cfg.Dedicated.Max, Wait: cfg.Dedicated.Wait, IdleTimeout: cfg.Dedicated.IdleTimeout,
+		},
 		StreamThreshold: int64(cfg.StreamThreshold),
 	}, d.loops, d.log.Logger), nil
 }

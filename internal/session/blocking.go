@@ -36,6 +36,10 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 	if s.head != nil {
 		return false
 	}
+	if s.ended {
+		s.finish() // nobody is there to take what comes
+		return true
+	}
 	at := route.NoSlot
 	if s.sharded {
 		var decision route.Decision
@@ -49,7 +53,7 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 	}
 	watching := s.pinned != nil
 	if outcome := s.pin(at, pinBlocked); outcome != upstream.Sent {
-		return s.refusePin(outcome)
+		return s.refusePin(at, outcome)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)
@@ -68,10 +72,13 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 
 // Prefaced implements pipe.PrefaceReceiver: the answer to CLIENT ID names the connection that a command blocks on.
 func (p *pending) Prefaced(_ *pipe.Call, reply []byte) {
-	if s := p.session; s != nil && s.blocked == p && s.pinned != nil {
-		if id, ok := resp.IntReply(reply); ok {
-			s.pinned.backendID = id
-		}
+	id, ok := resp.IntReply(reply)
+	switch s := p.session; {
+	case !ok:
+	case s == nil && p.abandoned != nil:
+		p.endAbandoned(id)
+	case s != nil && s.blocked == p && s.pinned != nil:
+		s.pinned.backendID = id
 	}
 }
 

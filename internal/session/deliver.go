@@ -26,6 +26,8 @@ var (
 func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 	s := p.session
 	switch {
+	case s == nil && p.abandoned != nil:
+		p.replyAbandoned(b, last)
 	case s == nil:
 	case p.parent != nil:
 		p.partReply(b, last)
@@ -200,6 +202,9 @@ func (s *Session) continuePipes() {
 func (p *pending) Failed(_ *pipe.Call, f pipe.Failure) {
 	s := p.session
 	if s == nil {
+		if p.abandoned != nil {
+			p.failAbandoned(f)
+		}
 		return
 	}
 	p.stats.fail(f.Reason)

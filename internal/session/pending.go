@@ -24,6 +24,8 @@ type pending struct {
 	got     int    // bytes of the reply so far
 	written []byte // reply that waits for its turn
 
+	abandoned *abandoned // of a blocking pop whose client has gone
+
 	parent *pending // of a part
 	part   int
 	gather *route.Gather // of a split command

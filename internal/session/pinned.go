@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/sluiceproxy/sluice/internal/pipe"
 	"github.com/sluiceproxy/sluice/internal/upstream"
 )
@@ -40,17 +42,43 @@ func (s *Session) pin(slot int32, reason pinReason) upstream.Outcome {
 		return outcome
 	}
 	conn.Fresh = true
+	s.wantsSince = 0
 	s.pinned = &pinned{conn: conn, slot: slot, reason: reason}
 	s.worker.Stats.Pinned[reason]++
 	return upstream.Sent
 }
 
-// refusePin answers a command that needs a connection of its own when there is none.
-func (s *Session) refusePin(outcome upstream.Outcome) bool {
-	if outcome == upstream.Full {
+// refusePin deals with a command that needs a connection of its own when there is none: it waits its turn for a while, in
+// which case false is returned, or gets an error.
+func (s *Session) refusePin(slot int32, outcome upstream.Outcome) bool {
+	if outcome != upstream.Full {
+		s.wantsSince = 0
+		return s.refuse(errNotSent(outcome, false))
+	}
+	now := s.worker.Loop.Now()
+	if s.wantsSince == 0 {
+		s.wantsSince = now
+	}
+	left := int64(s.local.Cluster().DedicatedWait()) - (now - s.wantsSince)
+	if left <= 0 {
+		s.wantsSince = 0
+		s.local.Stats.Exhausted++
 		return s.refuse(errDedicatedFull)
 	}
-	return s.refuse(errNotSent(outcome, false))
+	s.barrier = true
+	s.wants = s.local.Await(slot, uint32(s.id), s.target, time.Duration(left), func() {
+		s.wants, s.barrier = nil, false
+		s.goOn()
+	})
+	return false
+}
+
+// stopWanting ends the wait for a connection of the session's own.
+func (s *Session) stopWanting() {
+	if s.wants != nil {
+		s.wants.Cancel()
+		s.wants, s.barrier = nil, false
+	}
 }
 
 // sendPinned sends a command over the session's own connection.

@@ -72,6 +72,9 @@ type Session struct {
 	transaction *transaction // since MULTI
 	pinned      *pinned      // a connection of the session's own
 	blocked     *pending     // the blocking command that the session waits for
+	wants       *upstream.Waiter
+	wantsSince  int64 // since when the command at hand waits for a connection of its own; 0: it does not
+	ended       bool  // the client sends nothing more
 	channels    *subscriptions
 	pushes      []byte     // messages that came in the middle of a reply
 	holds       []*pending // whose pipes wait, because the client takes a large reply too slowly
@@ -373,7 +376,8 @@ func (s *Session) Kill(err error) { s.conn.Close(err) }
 
 // EOF implements loop.Handler: commands that were sent before the end still get their replies.
 func (s *Session) EOF() {
-	if s.blocked != nil {
+	s.ended = true
+	if s.blocked != nil || s.wants != nil {
 		s.conn.Close(nil) // nobody is there to take what comes
 		return
 	}
@@ -400,6 +404,8 @@ func (s *Session) Drained() {
 func (s *Session) Closed(error) {
 	s.continuePipes()
 	s.abandonStream()
+	s.stopWanting()
+	s.salvage()
 	s.dropPin()
 	s.leaveChannels()
 	if s.check != nil {
@@ -435,7 +441,7 @@ func (s *Session) checkLimits(now int64) {
 func (s *Session) waitsForClient() bool {
 	switch s.mode {
 	case ModeNormal:
-		return s.head == nil
+		return s.head == nil && s.wants == nil
 	case ModeStreaming:
 		return s.stream.conn == nil || s.stream.conn.Pipe().Backlog() == 0
 	default:

@@ -191,7 +191,7 @@ func (s *Session) watch(cmd *command.Command, args [][]byte, raw []byte) bool {
 		}
 	}
 	if outcome := s.pin(at, pinWatch); outcome != upstream.Sent {
-		return s.refusePin(outcome)
+		return s.refusePin(at, outcome)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)

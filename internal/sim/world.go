@@ -160,7 +160,7 @@ func (w *world) swapTable(timeout time.Duration) {
 func (w *world) makeCluster() {
 	cfg := upstream.Config{
 		Name: clusterName, Kind: upstream.Standalone, Addresses: []string{standaloneAt}, ConnectTimeout: w.profile.connect,
-		Pipes: w.profile.pipes, StreamThreshold: w.profile.settings.StreamThreshold, DedicatedMax: pick(w.random, 1, 256),
+		Pipes: w.profile.pipes, StreamThreshold: w.profile.settings.StreamThreshold, Dedicated: upstream.DedicatedConfig{Max: pick(w.random, 1, 256)},
 		Dialer: w, Seed: w.seed + 1,
 	}
 	if w.profile.sharded {

@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	// Dials per cluster are limited so that a restarted node is not met by all connections at once.
-	dialRate  = 200
-	dialBurst = 64
+	// Dials per cluster are limited so that a restarted node is not met by all connections at once. A thousand clients that
+	// begin to block at the same moment need a connection each: they wait for it, rather than fail.
+	dialRate  = 1000
+	dialBurst = 128
 )
 
 // Cluster is one cluster as all loops share it. Its topology is immutable and swapped; everything else that changes is
@@ -199,11 +200,11 @@ func (c *Cluster) dial(ctx context.Context, addr string, target Target) (*lease,
 	if err != nil {
 		return nil, err
 	}
+	if err := c.dials.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("cannot wait for a turn to dial: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
 	defer cancel()
-	if err := c.dials.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("dial rate exceeded: %w", err)
-	}
 	le, err := k.checkout(ctx)
 	if err != nil {
 		return nil, err

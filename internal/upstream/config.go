@@ -32,8 +32,7 @@ type Config struct {
 	Pipes           PipesConfig
 	// StreamThreshold is the length in bytes above which a command or a reply walks beside the shared pipes.
 	StreamThreshold int64
-	// DedicatedMax bounds the dedicated connections per loop and node.
-	DedicatedMax int
+	Dedicated       DedicatedConfig
 	// Dialer makes the connections to the nodes; nil: go-redis does.
 	Dialer Dialer
 	// Seed makes the spreading of the loops' attempts to reconnect repeatable; 0: it is not.
@@ -55,6 +54,18 @@ type PipesConfig struct {
 	Limit  int
 }
 
+// DedicatedConfig bounds the connections of one loop to one node that are lent to single sessions.
+type DedicatedConfig struct {
+	// Min is how many idle ones are kept for the next session, however long none wants one.
+	Min int
+	// Max bounds those lent at once.
+	Max int
+	// Wait is how long a session waits for one when all are lent.
+	Wait time.Duration
+	// IdleTimeout is how long idle ones above Min are kept.
+	IdleTimeout time.Duration
+}
+
 func (c *Config) setDefaults() {
 	setDefault(&c.ConnectTimeout, 2*time.Second)
 	setDefault(&c.RefreshInterval, 30*time.Second)
@@ -63,7 +74,9 @@ func (c *Config) setDefaults() {
 	setDefault(&c.Pipes.IdleTimeout, time.Minute)
 	setDefault(&c.Pipes.MaxInflight, 16384)
 	setDefault(&c.StreamThreshold, 256<<10)
-	setDefault(&c.DedicatedMax, 256)
+	setDefault(&c.Dedicated.Max, 4096)
+	setDefault(&c.Dedicated.Wait, time.Second)
+	setDefault(&c.Dedicated.IdleTimeout, 10*time.Second)
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -43,7 +43,7 @@ func (lc *Local) Dedicate(slot int32, lane uint32, key Target, user DedicatedUse
 	if t.down || n.retired || lc.closed {
 		return nil, Unreachable
 	}
-	if len(t.lent) >= lc.cluster.cfg.DedicatedMax {
+	if n.lent() >= lc.cluster.cfg.Dedicated.Max {
 		return nil, Full
 	}
 	d := &Dedicated{user: user}
@@ -76,6 +76,7 @@ func (d *Dedicated) GiveBack() {
 		d.pipe.SetOwner(t)
 		t.keepSpare(d.pipe)
 	}
+	t.node.freed()
 }
 
 // GiveBackAfter is GiveBack as soon as what is in flight has been answered.
@@ -135,6 +136,7 @@ func (d *Dedicated) follow(n *node, c *pipe.Call, asking bool) {
 	t.lend(d)
 	old.SetOwner(from)
 	from.keepSpare(old)
+	from.node.freed()
 	if asking {
 		d.pipe.Send(newAsking(c), askingCommand)
 	}

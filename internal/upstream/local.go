@@ -46,6 +46,7 @@ type LocalStats struct {
 	Moved, Ask, TryAgain, ClusterDown uint64
 	Retried                           uint64
 	Late                              uint64
+	Exhausted                         uint64 // sessions that waited in vain for a dedicated connection
 }
 
 func newLocal(c *Cluster, l *loop.Loop) *Local {

@@ -16,6 +16,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // nodeNumbers are the numbers of one node, summed over the loops.
 type nodeNumbers struct {
 	connecting, up, beside, lent, spare int
+	waiting                             int // sessions
 	in, out                             uint64
 	inflight                            int
 	queueDelay                          float64
@@ -85,6 +86,8 @@ func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
 		gauge(desc("upstream_connections", "Upstream connections, shared and dedicated.", "node"),
 			float64(n.up+n.beside+n.lent+n.spare), alias)
 		gauge(desc("dedicated_connections", "Upstream connections lent to one session.", "node"), float64(n.lent), alias)
+		gauge(desc("dedicated_idle_connections", "Upstream connections kept for the next session that needs one of its own.", "node"), float64(n.spare), alias)
+		gauge(desc("dedicated_waiting_sessions", "Sessions that wait for a connection of their own because all are lent.", "node"), float64(n.waiting), alias)
 		gauge(desc("upstream_inflight_calls", "Commands sent and not answered.", "node"), float64(n.inflight), alias)
 		gauge(desc("pipe_queue_delay_seconds", "Time that commands wait in the proxy before the connection takes them, smoothed; the worst pipe.", "node"),
 			n.queueDelay, alias)
@@ -102,6 +105,7 @@ func (c *Cluster) collectCluster(count func(*prometheus.Desc, uint64, ...string)
 	count(redirects, sum.local.ClusterDown, "clusterdown")
 	count(desc("upstream_resent_total", "Commands sent again after a redirect or a lost connection."), sum.local.Retried)
 	count(desc("upstream_late_replies_total", "Replies that came after their command had timed out and were dropped."), sum.local.Late)
+	count(desc("dedicated_exhausted_total", "Commands refused because no connection of the session's own was free in time."), sum.local.Exhausted)
 	errs := desc("upstream_errors_total", "Commands that failed on the way to or at a node.", "node", "reason")
 	dials := desc("upstream_dials_total", "Attempts to connect to a node.", "node", "result")
 	for alias, n := range sum.counts {
@@ -134,6 +138,7 @@ func (lc *Local) addTo(sum *numbers) {
 	sum.local.ClusterDown += s.ClusterDown
 	sum.local.Retried += s.Retried
 	sum.local.Late += s.Late
+	sum.local.Exhausted += s.Exhausted
 	for alias, n := range lc.counts {
 		sum.countsOf(alias).add(n)
 	}
@@ -144,6 +149,7 @@ func (lc *Local) addTo(sum *numbers) {
 			numbers = &nodeNumbers{}
 			sum.nodes[n.alias] = numbers
 		}
+		numbers.waiting += len(n.waiting)
 		for _, t := range n.targets {
 			t.addTo(numbers)
 		}

@@ -10,11 +10,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/pipe"
 )
 
-const (
-	sparesMax = 64
-	// spareIdle is how long a connection that served a large value is kept for the next one.
-	spareIdle = int64(10 * time.Second)
-)
+// sparesMax bounds the idle dedicated connections of a target, unless more are to be kept at least.
+const sparesMax = 64
 
 // node is one node as one loop sees it.
 type node struct {
@@ -22,7 +19,8 @@ type node struct {
 	addr    string
 	alias   string
 	targets []*target
-	retired bool // no longer in the topology
+	retired bool      // no longer in the topology
+	waiting []*Waiter // for a dedicated connection, oldest first
 }
 
 func (n *node) target(key Target) *target {
@@ -255,7 +253,7 @@ func (t *target) takeSpare() *pipe.Pipe {
 
 // keepSpare keeps a connection that is in a clean state for later, or closes it.
 func (t *target) keepSpare(p *pipe.Pipe) {
-	if len(t.spares) >= sparesMax || t.node.retired || t.node.local.closed {
+	if len(t.spares) >= max(sparesMax, t.node.local.cluster.cfg.Dedicated.Min) || t.node.retired || t.node.local.closed {
 		p.Conn().Close(nil)
 		return
 	}
@@ -263,17 +261,20 @@ func (t *target) keepSpare(p *pipe.Pipe) {
 	t.node.local.watch()
 }
 
+// dropSpares closes connections that nobody has wanted for long, down to the least number that is kept.
 func (t *target) dropSpares(now int64) (more bool) {
-	kept := t.spares[:0]
-	for _, s := range t.spares {
-		if now-s.since > spareIdle {
+	cfg := &t.node.local.cluster.cfg.Dedicated
+	spares := slices.DeleteFunc(t.spares, func(s spare) bool { return s.pipe.Closed() })
+	kept := spares[:0]
+	for i, s := range spares {
+		if left := len(kept) + len(spares) - i; left > cfg.Min && now-s.since > int64(cfg.IdleTimeout) {
 			s.pipe.Conn().Close(nil)
 		} else {
 			kept = append(kept, s)
 		}
 	}
 	t.spares = kept
-	return len(kept) > 0
+	return len(kept) > cfg.Min
 }
 
 func remove(list []*pipe.Pipe, p *pipe.Pipe) ([]*pipe.Pipe, bool) {
