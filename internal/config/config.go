@@ -157,10 +157,12 @@ type Tenant struct {
 	ConnectTimeout time.Duration `json:"connect_timeout" default:"0s" min:"0s" max:"10m"`
 	CommandTimeout time.Duration `json:"command_timeout" default:"5s" min:"1ms" max:"24h"`
 	Users          []User        `json:"users"`
+	// Closed says that nobody can be the tenant before it has a user.
+	Closed bool `json:"-"`
 }
 
 // Open says that the tenant's clients need no password.
-func (t Tenant) Open() bool { return len(t.Users) == 0 }
+func (t Tenant) Open() bool { return len(t.Users) == 0 && !t.Closed }
 
 // User is a name that clients authenticate with. Exactly one of SHA256,
 // Argon2id and Password is set after Load.

@@ -134,7 +134,7 @@ func tenantOf(t *config.Tenant) (*tenant.Tenant, error) {
 		users[t.Users[i].Name] = tenant.NewUser(t.Users[i].Name, verifier)
 	}
 	return &tenant.Tenant{
-		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode,
+		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode, Closed: t.Closed,
 		ConnectTimeout: t.ConnectTimeout, CommandTimeout: t.CommandTimeout,
 	}, nil
 }

@@ -48,13 +48,14 @@ type Tenant struct {
 	Databases []int            // databases it may use; the first is where sessions start
 	Users     map[string]*User // by name; empty when the tenant needs no password
 	CrossSlot CrossSlot
+	Closed    bool // nobody can be the tenant before it has a user
 
 	ConnectTimeout time.Duration // 0: the cluster's own
 	CommandTimeout time.Duration
 }
 
 // Open says that the tenant's clients need no password.
-func (t *Tenant) Open() bool { return len(t.Users) == 0 }
+func (t *Tenant) Open() bool { return len(t.Users) == 0 && !t.Closed }
 
 // Allows says that the tenant may use the database.
 func (t *Tenant) Allows(database int) bool { return slices.Contains(t.Databases, database) }
@@ -66,6 +67,7 @@ func (t *Tenant) equal(other *Tenant) bool {
 		slices.Equal(t.Databases, other.Databases) &&
 		maps.EqualFunc(t.Users, other.Users, func(a, b *User) bool { return *a == *b }) &&
 		t.CrossSlot == other.CrossSlot &&
+		t.Closed == other.Closed &&
 		t.ConnectTimeout == other.ConnectTimeout &&
 		t.CommandTimeout == other.CommandTimeout
 }

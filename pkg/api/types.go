@@ -68,6 +68,7 @@ type Tenant struct {
 	Name           string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_.-]*$" doc:"What operators, logs and metrics call it."`
 	Cluster        string   `json:"cluster" minLength:"1" doc:"Name of the cluster that holds its data."`
 	Databases      []int    `json:"databases,omitempty" doc:"Databases it may use; the first is where sessions start. Default [0]."`
+	Open           bool     `json:"open,omitempty" doc:"Clients need no password. Otherwise nobody can be the tenant before it has a user."`
 	CrossSlot      string   `json:"cross_slot,omitempty" enum:"split,error" doc:"What becomes of a command whose keys are in several slots. Default split."`
 	Frontend       string   `json:"frontend,omitempty" enum:"standalone,cluster" doc:"What its clients see. Default standalone."`
 	Trusted        bool     `json:"trusted,omitempty" doc:"Administrative commands reach the backend; the tenant must be alone on a standalone cluster."`
