@@ -558,7 +558,7 @@ var rows = [...]Command{
 	{Name: "script|help", Arity: 2, Flags: Loading | Stale, Categories: CategorySlow | CategoryScripting, Class: ClassScripting, Kind: KindForward, AnyNode: true},
 	{Name: "script|kill", Arity: 2, Flags: NoScript | AllowBusy, Categories: CategorySlow | CategoryScripting, Class: ClassScripting, Kind: KindFanOut, Tips: []string{"request_policy:all_shards", "response_policy:one_succeeded"}},
 	{Name: "script|load", Arity: 3, Flags: NoScript | Stale, Categories: CategorySlow | CategoryScripting, Class: ClassScripting, Kind: KindFanOut, Tips: []string{"request_policy:all_nodes", "response_policy:all_succeeded"}},
-	{Name: "script|show", Arity: 3, Flags: NoScript | Stale, Categories: CategoryKeyspace | CategoryRead | CategorySlow | CategoryScripting, Class: ClassScripting, Kind: KindForward, Added: true},
+	{Name: "script|show", Arity: 3, Flags: NoScript | Stale, Categories: CategoryKeyspace | CategoryRead | CategorySlow | CategoryScripting, Class: ClassScripting, Kind: KindFanOut, Added: true},
 	{Name: "sdiff", Arity: -2, Flags: ReadOnly, Categories: CategoryRead | CategorySet | CategorySlow, Class: ClassSet, Kind: KindForward, FirstKey: 1, LastKey: -1, KeyStep: 1, Tips: []string{"nondeterministic_output_order"}, KeySpecs: []KeySpec{
 		{Flags: KeyRO | KeyAccess, Begin: BeginIndex, Index: 1, Find: FindRange, LastKey: -1, KeyStep: 1},
 	}},

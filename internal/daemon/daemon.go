@@ -175,6 +175,12 @@ func (d *Daemon) publish(table *route.Table) {
 	d.mu.table = table
 	d.mu.Unlock()
 	d.shared.Table.Store(table)
+	for name, c := range table.Clusters() {
+		c.Scripts().Keep(func(tenant string) bool {
+			t := table.Registry.Tenant(tenant)
+			return t != nil && t.Cluster == name
+		})
+	}
 }
 
 func (d *Daemon) table() *route.Table {

@@ -54,3 +54,14 @@ func MergeSum(dst []byte, replies [][]byte) []byte {
 	}
 	return appendSum(dst, replies)
 }
+
+// MergeFirst answers with the first error, or else with the first reply: for commands that all shards answer alike.
+func MergeFirst(dst []byte, replies [][]byte) []byte {
+	if e := FirstError(replies); e != nil {
+		return append(dst, e...)
+	}
+	return append(dst, replies[0]...)
+}
+
+// MergeBad answers for replies that are not what the command's are.
+func MergeBad(dst []byte) []byte { return append(dst, badPart...) }

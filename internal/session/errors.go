@@ -108,3 +108,12 @@ func errNotSent(outcome upstream.Outcome, inDoubt bool) string {
 		return "ERR upstream unavailable: the node of this key cannot be reached" + executed(inDoubt)
 	}
 }
+
+// errPartlyDone tells of a command that some primaries have done and others have not.
+func errPartlyDone(name string, done, all int, refusal string) string {
+	return fmt.Sprintf("ERR '%s' was done on %d of %d primaries only, so they differ now; another said: %s", name, done, all, refusal)
+}
+
+func errSharedScripting(name string) string {
+	return "NOPERM '" + name + "' concerns what all tenants of this backend share and is not available through this proxy"
+}

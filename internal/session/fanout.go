@@ -12,6 +12,9 @@ func (s *Session) runFanOut(cmd *command.Command, args [][]byte, raw []byte) boo
 	if problem := s.trespass(cmd, args); problem != "" {
 		return s.refuse(problem)
 	}
+	if cmd.Class == command.ClassScripting {
+		return s.runScripting(cmd, args, raw)
+	}
 	if !s.sharded {
 		return s.forward(cmd, args, raw)
 	}

@@ -54,10 +54,13 @@ func (s *Session) run(raw []byte) bool {
 	case command.KindAdmin:
 		return s.refuse(errAdmin(cmd.Name))
 	default:
-		if cmd.Class == command.ClassGeneric {
+		switch cmd.Class {
+		case command.ClassGeneric:
 			if problem := s.trespass(cmd, args); problem != "" {
 				return s.refuse(problem)
 			}
+		case command.ClassScripting:
+			return s.runScript(cmd, args, raw)
 		}
 		return s.forward(cmd, args, raw)
 	}

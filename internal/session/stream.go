@@ -87,6 +87,8 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, "ERR " + command.WrongArity(cmd.Name)
 	case s.tenant == nil:
 		return nil, at, errNoAuth
+	case s.trespassScripting(cmd) != "":
+		return nil, at, errSharedScripting(cmd.Name)
 	case kind == command.KindDedicated:
 		return nil, at, errNotSupportedYet(cmd.Name)
 	case kind == command.KindAdmin:

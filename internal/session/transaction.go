@@ -19,6 +19,8 @@ type transaction struct {
 	count  int
 	slot   int32 // of the keys so far; route.NoSlot: none yet
 	broken bool  // a command was refused: EXEC aborts
+	// scripts are those that the commands run by their names.
+	scripts []*upstream.Script
 }
 
 // endsQueueing lists the commands that run at once although a transaction is being queued.
@@ -87,6 +89,9 @@ func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool 
 	}
 	tx.queue = append(tx.queue, raw...)
 	tx.count++
+	if cmd.Class == command.ClassScripting {
+		s.noteScript(cmd, args)
+	}
 	s.replyLocal(replyQueued)
 	return true
 }
@@ -167,6 +172,7 @@ func (s *Session) exec() bool {
 		s.sendPinned(p, tx.slot, request)
 		return true
 	}
+	s.provideAll(p, tx.slot, tx.scripts)
 	s.submit(p, tx.slot, request)
 	return true
 }

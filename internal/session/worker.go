@@ -72,6 +72,7 @@ type Worker struct {
 	limits    resp.CommandLimits
 	strict    resp.CommandLimits // before authentication
 	Stats     Stats
+	scripts   scriptViews
 
 	args [][]byte // of the command at hand; valid until the next
 	keys []int

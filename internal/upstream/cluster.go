@@ -47,6 +47,7 @@ type Cluster struct {
 	}
 
 	refresh  refresher
+	scripts  Scripts
 	stats    sharedStats
 	stop     context.CancelFunc
 	stopping context.Context //nolint:containedctx // the life of the cluster's goroutines

@@ -47,6 +47,7 @@ type LocalStats struct {
 	Retried                           uint64
 	Late                              uint64
 	Exhausted                         uint64 // sessions that waited in vain for a dedicated connection
+	ScriptsProvided                   uint64 // SCRIPT LOADs in front of calls
 }
 
 func newLocal(c *Cluster, l *loop.Loop) *Local {
@@ -215,6 +216,9 @@ func (lc *Local) sendAgain(n *node, p *pipe.Pipe, c *pipe.Call, f pipe.Failure, 
 		}
 		if outcome == Sent {
 			lc.Stats.Retried++
+			if s := scriptOf(c); s != nil {
+				n.provide(p, c, s)
+			}
 			if asking {
 				p.Send(newAsking(c), askingCommand)
 			}

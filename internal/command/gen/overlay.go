@@ -24,6 +24,7 @@ var kinds = map[string]string{
 	"dbsize": "FanOut", "flushall": "FanOut", "flushdb": "FanOut", "keys": "FanOut", "lastsave": "FanOut",
 	"randomkey": "FanOut", "scan": "FanOut",
 	"script|exists": "FanOut", "script|flush": "FanOut", "script|kill": "FanOut", "script|load": "FanOut",
+	"script|show":     "FanOut",
 	"function|delete": "FanOut", "function|dump": "FanOut", "function|flush": "FanOut", "function|kill": "FanOut",
 	"function|list": "FanOut", "function|load": "FanOut", "function|restore": "FanOut", "function|stats": "FanOut",
 
