@@ -82,8 +82,8 @@ func TestCheckArity(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	want := map[Kind]string{
-		KindLocal: "asking auth client|getname client|help client|id client|info client|list client|no-evict client|no-touch " +
-			"client|reply client|setinfo client|setname client|unblock client command command|count command|docs command|getkeys " +
+		KindLocal: "asking auth client|getname client|help client|id client|info client|kill client|list client|no-evict client|no-touch " +
+			"client|pause client|reply client|setinfo client|setname client|unblock client|unpause client command command|count command|docs command|getkeys " +
 			"command|getkeysandflags command|help command|info command|list echo hello info ping quit readonly readwrite reset role select time",
 		KindFanOut: "dbsize flushall flushdb function|delete function|dump function|flush function|kill function|list function|load " +
 			"function|restore function|stats keys lastsave randomkey scan script|exists script|flush script|kill script|load script|show",
@@ -99,7 +99,7 @@ func TestKinds(t *testing.T) {
 	for kind, names := range want {
 		require.ElementsMatch(t, strings.Fields(names), got[kind], kind.String())
 	}
-	for _, name := range []string{"config", "config|get", "debug", "shutdown", "replicaof", "cluster|slots", "client|kill", "script|debug", "memory|purge"} {
+	for _, name := range []string{"config", "config|get", "debug", "shutdown", "replicaof", "cluster|slots", "script|debug", "memory|purge"} {
 		require.Contains(t, got[KindAdmin], name)
 	}
 	for _, c := range All() {

@@ -136,6 +136,9 @@ func loopCount(configured int) int {
 	return runtime.GOMAXPROCS(0)
 }
 
+// Shared has the clients of all loops, for tests that put them on certain loops.
+func (d *Daemon) Shared() *session.Shared { return d.shared }
+
 func (d *Daemon) startSessions(table *route.Table) {
 	cfg := d.config
 	d.shared = session.NewShared(session.Settings{

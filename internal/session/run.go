@@ -27,19 +27,23 @@ func (s *Session) run(raw []byte) bool {
 	if len(cmd.Subcommands) > 0 {
 		sub, err := cmd.Resolve(args)
 		if err != nil {
+			s.lastName = ""
 			return s.refuse("ERR " + err.Error())
 		}
 		cmd = sub
 	}
+	s.lastName = cmd.Name
 	if !cmd.CheckArity(len(args)) {
 		return s.refuse("ERR " + command.WrongArity(cmd.Name))
 	}
 	if s.tenant == nil && cmd.Flags&command.NoAuth == 0 {
 		return s.refuse(errNoAuth)
 	}
-	s.lastName = cmd.Name
 	if s.channels != nil && s.protocol == 2 && s.subscribed() && !allowedWhileSubscribed(cmd.Name) {
 		return s.refuse(errSubscribed(cmd.Name))
+	}
+	if s.stats != nil && s.stats.attention && !w.attending {
+		return s.attend(cmd, args, raw)
 	}
 	if s.transaction != nil && !endsQueueing(cmd.Name) {
 		return s.enqueue(cmd, args, raw)
@@ -69,6 +73,7 @@ func (s *Session) run(raw []byte) bool {
 // unknown refuses a command that does not exist. As Redis does, it closes without a reply what looks like an HTTP
 // request: a web page may make a browser send one, with commands in its body.
 func (s *Session) unknown(args [][]byte) bool {
+	s.lastName = ""
 	if bytes.EqualFold(args[0], httpHost) || bytes.EqualFold(args[0], httpPost) {
 		s.worker.Stats.ProtocolErrors++
 		s.finish()

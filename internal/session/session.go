@@ -39,16 +39,18 @@ type Session struct {
 	scan   resp.CommandScanner
 	limits *resp.CommandLimits
 
-	id       uint64
-	protocol int8 // 2 or 3
-	mode     Mode
-	barrier  bool // a command waits for an answer from off the loop, or must be alone: nothing is consumed
-	stopped  bool // unconsumed input may be left: look again when something is settled
-	loose    bool // the command at hand must be encoded anew
-	reply    replyMode
-	drain    bool // close as soon as nothing is owed and nothing that has come waits
-	deaf     bool // nothing more of what comes is begun; set after drain
-	inData   bool // Data is running: what is owed is not known before its end
+	id        uint64
+	protocol  int8 // 2 or 3
+	mode      Mode
+	barrier   bool // a command waits for an answer from off the loop, or must be alone: nothing is consumed
+	stopped   bool // unconsumed input may be left: look again when something is settled
+	loose     bool // the command at hand must be encoded anew
+	reply     replyMode
+	drain     bool // close as soon as nothing is owed and nothing that has come waits
+	deaf      bool // nothing more of what comes is begun; set after drain
+	postponed bool // the next command waits for the end of a pause
+	noEvict   bool // what CLIENT NO-EVICT said
+	inData    bool // Data is running: what is owed is not known before its end
 
 	registry *tenant.Registry // of the table that tenant was taken from
 	tenant   *tenant.Tenant   // nil: not authenticated
@@ -118,6 +120,9 @@ func (w *Worker) New(from Origin) *Session {
 	s.become(w.snapshot().Registry.ForListener(from.Tenant), nil)
 	return s
 }
+
+// ID is what CLIENT ID tells the client.
+func (s *Session) ID() uint64 { return s.id }
 
 // Conn is the client's connection.
 func (s *Session) Conn() *loop.Conn { return s.conn }
@@ -343,6 +348,7 @@ func (s *Session) finish() {
 // Drain closes the session as soon as nothing of it is in flight. On its loop.
 func (s *Session) Drain() {
 	s.drain = true
+	s.worker.endPause(s.stats)
 	s.endIfSettled(s.conn.Unread() > 0)
 }
 
@@ -426,7 +432,7 @@ func (s *Session) Closed(error) {
 func (s *Session) checkLimits(now int64) {
 	limits := &s.worker.shared.Settings
 	switch {
-	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient():
+	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient() && !s.postponed:
 		s.worker.Stats.IdleClosed++
 		s.conn.Close(nil)
 	case s.overSince != 0 && now-s.overSince > int64(limits.OutputGrace),

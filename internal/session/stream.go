@@ -35,6 +35,11 @@ type streaming struct {
 func (s *Session) beginStream(b []byte) int {
 	_, start, _, argc, _ := s.scan.OpenBulk()
 	cmd, at, problem := s.judgeStream(b[:start], argc)
+	if problem == "" && s.stats.attention && s.heldByPause(cmd, nil) {
+		s.postponed, s.stopped = true, true
+		s.conn.Pause()
+		return 0
+	}
 	var conn *upstream.Dedicated
 	if problem == "" {
 		s.epoch = s.local.Epoch()

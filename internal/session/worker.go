@@ -77,6 +77,8 @@ type Worker struct {
 	args [][]byte // of the command at hand; valid until the next
 	keys []int
 	buf  []byte // for replies and requests made here; valid until the next
+
+	attending bool // run is called for a command that attend has looked at
 }
 
 // Stats counts what the sessions of a loop did.

@@ -45,7 +45,6 @@ var kinds = map[string]string{
 	"debug": "Admin", "failover": "Admin", "latency": "Admin", "module": "Admin", "pfdebug": "Admin",
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
 	"shutdown": "Admin", "slaveof": "Admin", "slowlog": "Admin", "swapdb": "Admin",
-	"client|kill": "Admin", "client|pause": "Admin", "client|unpause": "Admin",
 	"memory|doctor": "Admin", "memory|malloc-stats": "Admin", "memory|purge": "Admin", "memory|stats": "Admin",
 	"script|debug": "Admin", // turns a shared connection into a debugger's
 }
