@@ -86,8 +86,10 @@ func TestKinds(t *testing.T) {
 			"client|pause client|reply client|setinfo client|setname client|unblock client|unpause client command command|count command|docs command|getkeys " +
 			"command|getkeysandflags command|help command|info command|list echo hello info ping quit readonly readwrite reset role select time",
 		KindFanOut: "dbsize flushall flushdb function|delete function|dump function|flush function|kill function|list function|load " +
-			"function|restore function|stats keys lastsave randomkey scan script|exists script|flush script|kill script|load script|show",
-		KindSplit: "del exists mget mset touch unlink",
+			"function|restore function|stats keys lastsave pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels " +
+			"pubsub|shardnumsub randomkey scan script|exists script|flush script|kill script|load script|show",
+		KindPublish: "publish spublish",
+		KindSplit:   "del exists mget mset touch unlink",
 		KindDedicated: "blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client|caching client|getredir client|tracking " +
 			"client|trackinginfo discard exec monitor multi psubscribe psync punsubscribe ssubscribe subscribe sunsubscribe sync " +
 			"unsubscribe unwatch wait waitaof watch",

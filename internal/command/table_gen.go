@@ -496,14 +496,14 @@ var rows = [...]Command{
 	{Name: "pttl", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace | CategoryRead | CategoryFast, Class: ClassGeneric, Kind: KindForward, FirstKey: 1, LastKey: 1, KeyStep: 1, Tips: []string{"nondeterministic_output"}, KeySpecs: []KeySpec{
 		{Flags: KeyRO | KeyAccess, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},
-	{Name: "publish", Arity: 3, Flags: PubSub | Loading | Stale | Fast, Categories: CategoryPubSub | CategoryFast, Class: ClassPubSub, Kind: KindForward, AnyNode: true},
+	{Name: "publish", Arity: 3, Flags: PubSub | Loading | Stale | Fast, Categories: CategoryPubSub | CategoryFast, Class: ClassPubSub, Kind: KindPublish, AnyNode: true},
 	{Name: "pubsub", Arity: -2, Categories: CategorySlow, Class: ClassPubSub, Kind: KindForward},
-	{Name: "pubsub|channels", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindForward},
+	{Name: "pubsub|channels", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindFanOut},
 	{Name: "pubsub|help", Arity: 2, Flags: Loading | Stale, Categories: CategorySlow, Class: ClassPubSub, Kind: KindForward, AnyNode: true},
-	{Name: "pubsub|numpat", Arity: 2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindForward},
-	{Name: "pubsub|numsub", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindForward},
-	{Name: "pubsub|shardchannels", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindForward},
-	{Name: "pubsub|shardnumsub", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindForward},
+	{Name: "pubsub|numpat", Arity: 2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindFanOut},
+	{Name: "pubsub|numsub", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindFanOut},
+	{Name: "pubsub|shardchannels", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindFanOut},
+	{Name: "pubsub|shardnumsub", Arity: -2, Flags: PubSub | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindFanOut},
 	{Name: "punsubscribe", Arity: -1, Flags: PubSub | NoScript | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindDedicated},
 	{Name: "quit", Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoAuth | AllowBusy, Categories: CategoryFast | CategoryConnection, Class: ClassConnection, Kind: KindLocal},
 	{Name: "randomkey", Arity: 1, Flags: ReadOnly, Categories: CategoryKeyspace | CategoryRead | CategorySlow, Class: ClassGeneric, Kind: KindFanOut, Tips: []string{"request_policy:all_shards", "nondeterministic_output"}},
@@ -624,7 +624,7 @@ var rows = [...]Command{
 	{Name: "spop", Arity: -2, Flags: Write | Fast, Categories: CategoryWrite | CategorySet | CategoryFast, Class: ClassSet, Kind: KindForward, FirstKey: 1, LastKey: 1, KeyStep: 1, Tips: []string{"nondeterministic_output"}, KeySpecs: []KeySpec{
 		{Flags: KeyRW | KeyAccess | KeyDelete, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},
-	{Name: "spublish", Arity: 3, Flags: PubSub | Loading | Stale | Fast, Categories: CategoryPubSub | CategoryFast, Class: ClassPubSub, Kind: KindForward, FirstKey: 1, LastKey: 1, KeyStep: 1, KeySpecs: []KeySpec{
+	{Name: "spublish", Arity: 3, Flags: PubSub | Loading | Stale | Fast, Categories: CategoryPubSub | CategoryFast, Class: ClassPubSub, Kind: KindPublish, FirstKey: 1, LastKey: 1, KeyStep: 1, KeySpecs: []KeySpec{
 		{Flags: KeyNotKey, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},
 	{Name: "srandmember", Arity: -2, Flags: ReadOnly, Categories: CategoryRead | CategorySet | CategorySlow, Class: ClassSet, Kind: KindForward, FirstKey: 1, LastKey: 1, KeyStep: 1, Tips: []string{"nondeterministic_output"}, KeySpecs: []KeySpec{

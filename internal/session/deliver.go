@@ -31,6 +31,8 @@ func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 	case s == nil:
 	case p.parent != nil:
 		p.partReply(b, last)
+	case p.amend != nil && last && p.got == 0:
+		s.deliver(p, p.amend(p, b), true)
 	default:
 		s.deliver(p, b, last)
 	}

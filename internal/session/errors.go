@@ -41,6 +41,7 @@ const (
 	errOutputTooLarge   = "ERR output buffer limit reached"
 	errArgumentTooLong  = "ERR an argument of this command is longer than the proxy's stream threshold"
 	errKeyAfterLong     = "ERR an argument longer than the proxy's stream threshold stands before the key, so the node is not known; put the key first or use a smaller argument"
+	errTooManyChannels  = "ERR this client listens to as many channels as the proxy allows"
 	errNoSuchClient     = "ERR No such client"
 	errClientID         = "ERR Invalid client ID"
 	errClientIDPositive = "ERR client-id should be greater than 0"

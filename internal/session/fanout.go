@@ -9,6 +9,9 @@ import (
 // runFanOut handles the commands that concern the whole keyspace or every node. It returns false when the command must
 // wait.
 func (s *Session) runFanOut(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if cmd.Class == command.ClassPubSub {
+		return s.runPubSub(cmd, args, raw)
+	}
 	if problem := s.trespass(cmd, args); problem != "" {
 		return s.refuse(problem)
 	}

@@ -25,8 +25,9 @@ type pending struct {
 	got     int    // bytes of the reply so far
 	written []byte // reply that waits for its turn
 
-	abandoned *abandoned       // of a blocking pop whose client has gone
-	script    *upstream.Script // that the command runs by its name; nil: none that is remembered
+	abandoned *abandoned                            // of a blocking pop whose client has gone
+	script    *upstream.Script                      // that the command runs by its name; nil: none that is remembered
+	amend     func(p *pending, reply []byte) []byte // corrects a reply that comes whole; nil: it is passed on as it is
 
 	parent *pending // of a part
 	part   int

@@ -55,6 +55,8 @@ func (s *Session) run(raw []byte) bool {
 		return s.runDedicated(cmd, args, raw)
 	case command.KindFanOut:
 		return s.runFanOut(cmd, args, raw)
+	case command.KindPublish:
+		return s.publish(cmd, args, raw)
 	case command.KindAdmin:
 		return s.refuse(errAdmin(cmd.Name))
 	default:

@@ -135,6 +135,7 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	w := s.worker
 	if s.tenant == nil || s.tenant.Name != t.Name {
 		s.database = t.Databases[0]
+		s.leaveChannels() // they are another tenant's
 	}
 	s.leave()
 	s.registry, s.tenant, s.user = w.table.Registry, t, user
@@ -447,7 +448,7 @@ func (s *Session) checkLimits(now int64) {
 func (s *Session) waitsForClient() bool {
 	switch s.mode {
 	case ModeNormal:
-		return s.head == nil && s.wants == nil
+		return s.head == nil && s.wants == nil && s.channels == nil // a client that listens may be silent
 	case ModeStreaming:
 		return s.stream.conn == nil || s.stream.conn.Pipe().Backlog() == 0
 	default:

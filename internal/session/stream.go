@@ -69,6 +69,9 @@ func (s *Session) beginStream(b []byte) int {
 	p.Deadline = 0 // set when the command is whole
 	p.others++
 	s.stream.pending = p
+	if cmd.Kind == command.KindPublish {
+		p.amend = amendStreamed(b[:start])
+	}
 	conn.Pipe().SendOpen(&p.Call, b)
 	return len(b)
 }
@@ -104,7 +107,7 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, errArgumentTooLong // the database that they name may come behind the long argument
 	case kind == command.KindFanOut && s.sharded:
 		return nil, at, errArgumentTooLong
-	case !s.sharded:
+	case !s.sharded, cmd.AnyNode && !cmd.HasKeys():
 		return cmd, at, ""
 	}
 	first := cmd.FirstKey

@@ -21,6 +21,7 @@ type transaction struct {
 	broken bool  // a command was refused: EXEC aborts
 	// scripts are those that the commands run by their names.
 	scripts []*upstream.Script
+	told    bool // it publishes: the numbers of receivers are to be corrected
 }
 
 // endsQueueing lists the commands that run at once although a transaction is being queued.
@@ -92,6 +93,7 @@ func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool 
 	if cmd.Class == command.ClassScripting {
 		s.noteScript(cmd, args)
 	}
+	tx.told = tx.told || cmd.Kind == command.KindPublish
 	s.replyLocal(replyQueued)
 	return true
 }
@@ -167,6 +169,9 @@ func (s *Session) exec() bool {
 	request = append(request, "*1\r\n$4\r\nEXEC\r\n"...)
 	p := s.newPending(command.ClassTransactions)
 	p.Preface = uint32(1 + tx.count)
+	if tx.told {
+		p.amend = amendExecuted
+	}
 	if s.pinned != nil {
 		s.pinned.releaseAfter = p
 		s.sendPinned(p, tx.slot, request)

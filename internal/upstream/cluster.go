@@ -49,6 +49,7 @@ type Cluster struct {
 	refresh  refresher
 	scripts  Scripts
 	stats    sharedStats
+	audience audience // of channels
 	stop     context.CancelFunc
 	stopping context.Context //nolint:containedctx // the life of the cluster's goroutines
 	running  sync.WaitGroup

@@ -48,6 +48,7 @@ type LocalStats struct {
 	Late                              uint64
 	Exhausted                         uint64 // sessions that waited in vain for a dedicated connection
 	ScriptsProvided                   uint64 // SCRIPT LOADs in front of calls
+	FeedsLost                         uint64
 }
 
 func newLocal(c *Cluster, l *loop.Loop) *Local {

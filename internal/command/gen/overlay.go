@@ -28,6 +28,12 @@ var kinds = map[string]string{
 	"function|delete": "FanOut", "function|dump": "FanOut", "function|flush": "FanOut", "function|kill": "FanOut",
 	"function|list": "FanOut", "function|load": "FanOut", "function|restore": "FanOut", "function|stats": "FanOut",
 
+	"pubsub|channels": "FanOut", "pubsub|numpat": "FanOut", "pubsub|numsub": "FanOut",
+	"pubsub|shardchannels": "FanOut", "pubsub|shardnumsub": "FanOut",
+
+	// The answer counts clients, of whom the node sees the proxy only.
+	"publish": "Publish", "spublish": "Publish",
+
 	// A connection of its own: transactions, blocking, subscriptions, streams of another kind, client-side caching.
 	"discard": "Dedicated", "exec": "Dedicated", "multi": "Dedicated", "unwatch": "Dedicated", "watch": "Dedicated",
 	"blmove": "Dedicated", "blmpop": "Dedicated", "blpop": "Dedicated", "brpop": "Dedicated",
