@@ -90,6 +90,14 @@ func errDatabase(database int) string {
 	return fmt.Sprintf("NOPERM this tenant may not use database %d", database)
 }
 
+// Of commands over all shards.
+const (
+	errCursor         = "ERR invalid cursor"
+	errCursorTooLarge = "ERR the cursor of a node is too large to be carried in that of the cluster"
+	errUnexpectedScan = "ERR a node sent an unexpected reply to SCAN"
+	errSwapDB         = "ERR SWAPDB is not allowed in cluster mode"
+)
+
 // errFailed is what the client gets instead of a reply.
 func errFailed(f pipe.Failure, timeout time.Duration) string {
 	outcome := executed(f.InDoubt)

@@ -58,7 +58,7 @@ func (s *Session) run(raw []byte) bool {
 	case command.KindPublish:
 		return s.publish(cmd, args, raw)
 	case command.KindAdmin:
-		return s.refuse(errAdmin(cmd.Name))
+		return s.refuse(s.adminProblem(cmd.Name))
 	default:
 		switch cmd.Class {
 		case command.ClassGeneric:

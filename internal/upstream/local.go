@@ -108,20 +108,6 @@ func (lc *Local) Shards() int {
 	return len(lc.view.Shards)
 }
 
-// ShardSlots names every shard that serves slots by one of them, in the order of the slots.
-func (lc *Local) ShardSlots() []int32 {
-	if lc.view == nil {
-		return nil
-	}
-	slots := make([]int32, 0, len(lc.view.Shards))
-	for i := range lc.view.Shards {
-		if ranges := lc.view.Shards[i].Slots; len(ranges) > 0 {
-			slots = append(slots, int32(ranges[0].First))
-		}
-	}
-	return slots
-}
-
 // Sharded reports whether keys are divided over nodes by slot.
 func (lc *Local) Sharded() bool { return lc.cluster.cfg.Kind == Sharded }
 
@@ -145,6 +131,9 @@ func (lc *Local) nodeFor(slot int32, lane uint32, key Target) *node {
 		return lc.nodes[0]
 	}
 	if slot < 0 {
+		if slot < -1 {
+			return lc.primaryNamed(slot)
+		}
 		return lc.anyPrimary(lane, key)
 	}
 	i := lc.view.Primary(uint16(slot))
