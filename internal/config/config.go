@@ -42,6 +42,10 @@ type Listener struct {
 	Tenant  string       `json:"tenant"`
 	TLS     *ListenerTLS `json:"tls"`
 	Mode    FileMode     `json:"mode" default:"0660"`
+	// Advertise is what clients of tenants with frontend cluster are told to connect to, AdvertiseSelf the one of them
+	// that is this process.
+	Advertise     []string `json:"advertise"`
+	AdvertiseSelf string   `json:"advertise_self" default:""`
 }
 
 // Network splits the address as net.Listen wants it: "unix" and a path, or
@@ -154,10 +158,14 @@ type Tenant struct {
 	Cluster        string        `json:"cluster"`
 	Databases      []int         `json:"databases" default:"0"`
 	CrossSlot      string        `json:"cross_slot" default:"split" oneof:"split error"`
+	Frontend       string        `json:"frontend" default:"standalone" oneof:"standalone cluster"`
 	ConnectTimeout time.Duration `json:"connect_timeout" default:"0s" min:"0s" max:"10m"`
 	CommandTimeout time.Duration `json:"command_timeout" default:"5s" min:"1ms" max:"24h"`
 	Users          []User        `json:"users"`
 }
+
+// FrontCluster is the value of frontend that serves a tenant as a Redis Cluster.
+const FrontCluster = "cluster"
 
 // Open says that the tenant's clients need no password.
 func (t Tenant) Open() bool { return len(t.Users) == 0 }

@@ -28,6 +28,7 @@ func (v validator) tenants() {
 		names = append(names, t.Name)
 		v.tenantCluster(key+"cluster", t)
 		v.databases(key+"databases", t)
+		v.frontend(key, t)
 		for j := range t.Users {
 			v.user(fmt.Sprintf("%susers[%d].", key, j), &t.Users[j], t.Name, owners)
 		}

@@ -49,7 +49,7 @@ func (s *Server) accepted(l *listening, fd int, peer unix.Sockaddr, err error) {
 	if l.Network == "tcp" {
 		s.setOptions(fd)
 	}
-	from := session.Origin{Peer: peerName(peer), Listener: localName(fd, l.Address), Tenant: l.Tenant}
+	from := session.Origin{Peer: peerName(peer), Listener: localName(fd, l.Address), Number: l.number, Tenant: l.Tenant}
 	w := s.place()
 	if w == s.shared.Workers[0] {
 		join(w, fd, from)

@@ -176,7 +176,7 @@ func (s *Session) greet(version int, name *string) []byte {
 	b = redcon.AppendBulkString(b, "id")
 	b = redcon.AppendInt(b, int64(s.id))
 	b = redcon.AppendBulkString(b, "mode")
-	b = redcon.AppendBulkString(b, "standalone")
+	b = redcon.AppendBulkString(b, s.redisMode())
 	b = redcon.AppendBulkString(b, "role")
 	b = redcon.AppendBulkString(b, "master")
 	b = redcon.AppendBulkString(b, "modules")

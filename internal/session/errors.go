@@ -53,6 +53,17 @@ const (
 	errPauseMode        = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 )
 
+// What a node of a Redis Cluster says, or a server that is none.
+const (
+	errNoCluster   = "ERR This instance has cluster support disabled"
+	errNoEndpoint  = "ERR this listener has no address that the nodes of a cluster could be told by; its advertise must name some"
+	errNoSlotIndex = "ERR the backend of this tenant keeps no index of slots; only a Redis Cluster does"
+	errSlot        = "ERR Invalid slot"
+	errSlotOrCount = "ERR Invalid slot or number of keys"
+	errClusterMove = "ERR MOVE is not allowed in cluster mode"
+	errClusterCopy = "ERR Copying to another database is not allowed in cluster mode"
+)
+
 func errClientKind(name []byte) string { return "ERR Unknown client type '" + oneLine(name) + "'" }
 
 func errNoSuchUser(name []byte) string { return "ERR No such user '" + oneLine(name) + "'" }
@@ -81,6 +92,8 @@ func errWatching(name string) string {
 func errAdmin(name string) string {
 	return "NOPERM '" + name + "' concerns the operation of the backend and is not available through this proxy"
 }
+
+func errUnknownNode(id []byte) string { return "ERR Unknown node " + oneLine(id) }
 
 func errOneNode(name string) string {
 	return "ERR '" + name + "' would see one node of the cluster only, which is not supported yet by this proxy"

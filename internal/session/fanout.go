@@ -79,7 +79,7 @@ var (
 
 // adminProblem is why a command about the backend's operation is refused.
 func (s *Session) adminProblem(name string) string {
-	if name == "swapdb" && s.sharded {
+	if name == "swapdb" && s.slotted {
 		return errSwapDB
 	}
 	return errAdmin(name)

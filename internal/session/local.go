@@ -12,6 +12,9 @@ import (
 // runLocal answers what the proxy itself answers. Commands that change how the session is served are barriers: what was
 // sent before them is settled first. It returns false when the command must wait.
 func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
+	if cmd.Class == command.ClassCluster {
+		return s.runCluster(cmd, args)
+	}
 	if changesSession(cmd.Name) && s.head != nil {
 		return false
 	}
@@ -43,8 +46,6 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 		s.replyLocal([]byte("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"))
 	case "info":
 		s.info(args[1:])
-	case "readonly", "readwrite", "asking":
-		s.replyOK()
 	default:
 		return s.runContainer(cmd, args)
 	}
@@ -118,8 +119,10 @@ func (s *Session) selectDatabase(arg []byte) {
 		s.appendError(errNotInteger)
 	case v != int64(int32(v)):
 		s.appendError(errNotInt32)
-	case s.sharded && database != 0:
+	case s.slotted && database != 0:
 		s.appendError(errSharded)
+	case s.fronted:
+		s.replyOK() // its only database is shown as 0, whichever it is
 	case database < 0:
 		s.appendError(errIndexRange)
 	case !s.tenant.Allows(database):

@@ -108,7 +108,7 @@ func (s *Session) forward(cmd *command.Command, args [][]byte, raw []byte) bool 
 	}
 	w := s.worker
 	at := route.NoSlot
-	if s.sharded {
+	if s.slotted {
 		var decision route.Decision
 		decision, at, w.keys = route.Decide(cmd, args, s.tenant.CrossSlot, w.keys)
 		switch decision {

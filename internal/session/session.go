@@ -58,7 +58,9 @@ type Session struct {
 	stats    *tenantStats
 	local    *upstream.Local // the loop's part of the tenant's cluster
 	epoch    uint32          // of local, under which the calls in flight were sent
-	sharded  bool
+	sharded  bool            // the backend divides its keys by slot
+	fronted  bool            // the client is shown a cluster
+	slotted  bool            // one of the two: the keys of a command must be in one slot
 	target   upstream.Target
 	database int
 
@@ -90,6 +92,7 @@ type Session struct {
 	libVersion string
 	peer       string
 	listener   string
+	entry      int    // number of the listener
 	lastName   string // of the last command
 	created    int64
 	lastActive int64
@@ -100,8 +103,10 @@ type Session struct {
 
 // Origin is where a client came from.
 type Origin struct {
-	// Peer and Listener are addresses, for CLIENT LIST.
+	// Peer and Listener are addresses, for CLIENT LIST and for what a client in cluster mode is told.
 	Peer, Listener string
+	// Number is the listener's place in the configuration.
+	Number int
 	// Tenant is the one that the listener is bound to; empty: by AUTH.
 	Tenant string
 }
@@ -110,7 +115,7 @@ type Origin struct {
 func (w *Worker) New(from Origin) *Session {
 	s := &Session{
 		worker: w, id: w.shared.nextID.Add(1), protocol: 2, average: replyGuess, limits: &w.strict,
-		bound: from.Tenant, peer: from.Peer, listener: from.Listener,
+		bound: from.Tenant, peer: from.Peer, listener: from.Listener, entry: from.Number,
 		created: w.Loop.Now(), lastActive: w.Loop.Now(),
 	}
 	s.conn = w.Loop.NewConn(s, &w.Stats.Traffic)
@@ -146,7 +151,8 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	s.local.Refresh()
 	s.local.Users++
 	s.epoch = s.local.Epoch()
-	s.sharded = s.local.Sharded()
+	s.sharded, s.fronted = s.local.Sharded(), t.Frontend == tenant.FrontCluster
+	s.slotted = s.sharded || s.fronted
 	s.limits = &w.limits
 	s.retarget()
 }

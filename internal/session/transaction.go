@@ -19,6 +19,7 @@ type transaction struct {
 	count  int
 	slot   int32 // of the keys so far; route.NoSlot: none yet
 	broken bool  // a command was refused: EXEC aborts
+	torn   bool  // a client in cluster mode named keys of several slots: EXEC is refused
 	// scripts are those that the commands run by their names.
 	scripts []*upstream.Script
 	told    bool // it publishes: the numbers of receivers are to be corrected
@@ -106,6 +107,8 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 	switch kind := cmd.KindFor(args); {
 	case cmd.Flags&command.NoMulti != 0:
 		return errNotInMulti
+	case s.fronted && s.crossesSlots(cmd, args):
+		return errCrossSlot
 	case kind == command.KindAdmin:
 		return errAdmin(cmd.Name)
 	case kind == command.KindLocal && !runsInTransaction(cmd.Name):
@@ -116,7 +119,7 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 	if problem := s.trespass(cmd, args); problem != "" {
 		return problem
 	}
-	if !s.sharded || cmd.Kind == command.KindLocal {
+	if !s.slotted || cmd.Kind == command.KindLocal {
 		return ""
 	}
 	decision, at, keys := route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
@@ -130,6 +133,9 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 		return ""
 	case tx.slot == route.NoSlot:
 		tx.slot = at
+		return ""
+	case s.fronted:
+		tx.torn = true // as a node that has both slots would find at EXEC
 		return ""
 	}
 	return errCrossSlot
@@ -159,6 +165,9 @@ func (s *Session) exec() bool {
 	case tx.broken:
 		s.unpin()
 		return s.refuse(errExecAbort)
+	case tx.torn:
+		s.unpin()
+		return s.refuse(errCrossSlot)
 	case tx.count == 0 && s.pinned == nil:
 		s.replyLocal(replyNoElements)
 		return true

@@ -15,6 +15,11 @@ func (s *Session) trespass(cmd *command.Command, args [][]byte) (problem string)
 	if s.sharded {
 		return "" // there is one database only
 	}
+	if s.fronted {
+		if problem := s.leavesDatabase(cmd, args); problem != "" {
+			return problem
+		}
+	}
 	switch cmd.Name {
 	case "move":
 		return s.outside(args[2])

@@ -108,6 +108,14 @@ func (lc *Local) Shards() int {
 	return len(lc.view.Shards)
 }
 
+// Covered is the number of slots that some node serves.
+func (lc *Local) Covered() int {
+	if lc.view == nil {
+		return 0
+	}
+	return lc.view.Covered()
+}
+
 // Sharded reports whether keys are divided over nodes by slot.
 func (lc *Local) Sharded() bool { return lc.cluster.cfg.Kind == Sharded }
 

@@ -16,6 +16,8 @@ var kinds = map[string]string{
 	"time":   "Local",
 	"role":   "Local", // a node's answer would tell addresses
 	"client": "Local", // the rest of it below
+	// The cluster is that of the proxies, if any; what would change it is refused there.
+	"cluster": "Local",
 
 	// Split by slot and merged.
 	"del": "Split", "exists": "Split", "mget": "Split", "mset": "Split", "touch": "Split", "unlink": "Split",
@@ -47,7 +49,7 @@ var kinds = map[string]string{
 	"wait": "Dedicated", "waitaof": "Dedicated",
 
 	// The backend's operation: refused.
-	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "cluster": "Admin", "config": "Admin",
+	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "config": "Admin",
 	"debug": "Admin", "failover": "Admin", "latency": "Admin", "module": "Admin", "pfdebug": "Admin",
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
 	"shutdown": "Admin", "slaveof": "Admin", "slowlog": "Admin", "swapdb": "Admin",
@@ -77,6 +79,7 @@ var arities = map[string]int{
 var added = []*row{
 	extra("7.2.0", "client|no-touch", 3, "connection", "noscript loading stale", "slow connection", "",
 		"Controls whether commands sent by the client affect the LRU/LFU of accessed keys."),
+	extra("7.2.0", "cluster|myshardid", 2, "cluster", "stale", "slow", "", "Returns the shard ID of a node."),
 	extra("7.2.0", "client|setinfo", 4, "connection", "noscript loading stale", "slow connection", "",
 		"Sets information specific to the client or connection."),
 	extra("7.2.0", "waitaof", 4, "generic", "blocking", "slow blocking connection", "",
