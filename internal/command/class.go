@@ -60,9 +60,11 @@ const (
 	KindPublish
 	// KindAdmin concerns the backend's operation and is refused.
 	KindAdmin
+	// KindLearned is not in the table; what is known of it is what a node said, see FromInfo.
+	KindLearned
 )
 
-var kindNames = [...]string{"forward", "local", "split", "dedicated", "fan-out", "publish", "admin"}
+var kindNames = [...]string{"forward", "local", "split", "dedicated", "fan-out", "publish", "admin", "learned"}
 
 // String names the kind.
 func (k Kind) String() string {

@@ -82,7 +82,7 @@ func TestCheckArity(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	want := map[Kind]string{
-		KindLocal: "asking auth client|getname client|help client|id client|info client|kill client|list client|no-evict client|no-touch " +
+		KindLocal: "acl|cat acl|genpass acl|help acl|whoami config|get config|help asking auth client|getname client|help client|id client|info client|kill client|list client|no-evict client|no-touch " +
 			"client|pause client|reply client|setinfo client|setname client|unblock client|unpause client " +
 			"cluster cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports cluster|countkeysinslot cluster|delslots " +
 			"cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot cluster|help cluster|info " +

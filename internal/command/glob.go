@@ -3,6 +3,9 @@ package command
 // MatchGlob reports whether a text, such as a channel's name, matches a pattern as Redis compares them.
 func MatchGlob(pattern string, text []byte) bool { return glob[string, []byte](pattern, text, asIs) }
 
+// GlobFold is MatchGlob with case ignored.
+func GlobFold(pattern []byte, text string) bool { return globMatch(pattern, text) }
+
 // globMatch is MatchGlob with case ignored.
 func globMatch(pattern []byte, text string) bool {
 	return glob[[]byte, string](pattern, text, lowerASCII)

@@ -161,7 +161,11 @@ type Tenant struct {
 	Frontend       string        `json:"frontend" default:"standalone" oneof:"standalone cluster"`
 	ConnectTimeout time.Duration `json:"connect_timeout" default:"0s" min:"0s" max:"10m"`
 	CommandTimeout time.Duration `json:"command_timeout" default:"5s" min:"1ms" max:"24h"`
-	Users          []User        `json:"users"`
+	// Trusted says that the tenant owns its backend: commands about the backend's operation are passed through.
+	Trusted bool `json:"trusted" default:"false"`
+	// AdminModules passes commands of modules through that the backend flags as administrative.
+	AdminModules bool   `json:"admin_modules" default:"false"`
+	Users        []User `json:"users"`
 }
 
 // FrontCluster is the value of frontend that serves a tenant as a Redis Cluster.

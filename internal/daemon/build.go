@@ -148,6 +148,7 @@ func tenantOf(t *config.Tenant) (*tenant.Tenant, error) {
 	}
 	return &tenant.Tenant{
 		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode, Frontend: front,
+		Trusted: t.Trusted, AdminModules: t.AdminModules,
 		ConnectTimeout: t.ConnectTimeout, CommandTimeout: t.CommandTimeout,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,6 +95,43 @@ func errAdmin(name string) string {
 }
 
 func errUnknownNode(id []byte) string { return "ERR Unknown node " + oneLine(id) }
+
+func errStateful(name string) string {
+	return "ERR '" + name + "' may change the state of a connection that others use too and is not served by this proxy, which does not know it"
+}
+
+func errKeysUnknown(name string) string {
+	return "ERR '" + name + "' has keys whose places the backend does not tell, so the node is not known; it is not supported on a cluster"
+}
+
+func errReplication(name string) string {
+	return "ERR '" + name + "' would make the connection another one than a client's, which this proxy does not pass through; ask the backend directly"
+}
+
+const errGenpass = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+
+func errACLUsage(sub []byte) string {
+	return "ERR unknown subcommand or wrong number of arguments for '" + oneLine(sub) + "'. Try ACL HELP."
+}
+
+// errSettings is for CONFIG GET when the backend cannot be asked.
+func errSettings(err error) string {
+	if errors.Is(err, upstream.ErrAskedTooMuch) {
+		return "ERR too many questions to the backend; try again"
+	}
+	return "ERR upstream unavailable: the backend cannot be asked for its settings"
+}
+
+// errLearning is for a command outside the table about which the backend could not be asked.
+func errLearning(err error) string {
+	switch {
+	case errors.Is(err, upstream.ErrRefused):
+		return "ERR this command is unknown to the proxy and the backend does not tell about it (COMMAND INFO is refused)"
+	case errors.Is(err, upstream.ErrAskedTooMuch):
+		return "ERR too many commands that are unknown to the proxy are being asked about; the command was not executed, try again"
+	}
+	return "ERR upstream unavailable: the backend cannot be asked about this command" + executed(false)
+}
 
 func errOneNode(name string) string {
 	return "ERR '" + name + "' would see one node of the cluster only, which is not supported yet by this proxy"

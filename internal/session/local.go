@@ -70,10 +70,18 @@ func changesTarget(name string) bool {
 	return false
 }
 
-// runContainer answers the subcommands of COMMAND and CLIENT.
+// runContainer answers the subcommands of COMMAND, CONFIG, ACL and CLIENT.
 func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 	if cmd.Name == "command" || cmd.Parent != nil && cmd.Parent.Name == "command" {
 		s.replyLocal(command.AppendReply(nil, args, int(s.protocol)))
+		return true
+	}
+	switch {
+	case cmd.Parent != nil && cmd.Parent.Name == "config":
+		s.configCommand(cmd, args)
+		return true
+	case cmd.Parent != nil && cmd.Parent.Name == "acl":
+		s.aclCommand(cmd, args)
 		return true
 	}
 	return s.client(cmd, args)

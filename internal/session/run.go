@@ -22,13 +22,19 @@ func (s *Session) run(raw []byte) bool {
 	}
 	cmd := command.Lookup(args[0])
 	if cmd == nil {
-		return s.unknown(args)
+		var done bool
+		if cmd, done = s.learn(args); cmd == nil {
+			return done
+		}
 	}
 	if len(cmd.Subcommands) > 0 {
 		sub, err := cmd.Resolve(args)
 		if err != nil {
-			s.lastName = ""
-			return s.refuse("ERR " + err.Error())
+			var done bool
+			if sub, done = s.learnSub(cmd, args, err); sub == nil {
+				s.lastName = ""
+				return done
+			}
 		}
 		cmd = sub
 	}
@@ -48,6 +54,9 @@ func (s *Session) run(raw []byte) bool {
 	if s.transaction != nil && !endsQueueing(cmd.Name) {
 		return s.enqueue(cmd, args, raw)
 	}
+	if s.trusted && ofBackend(cmd) {
+		return s.runTrusted(cmd, args, raw)
+	}
 	switch cmd.KindFor(args) {
 	case command.KindLocal:
 		return s.runLocal(cmd, args)
@@ -59,6 +68,8 @@ func (s *Session) run(raw []byte) bool {
 		return s.publish(cmd, args, raw)
 	case command.KindAdmin:
 		return s.refuse(s.adminProblem(cmd.Name))
+	case command.KindLearned:
+		return s.runLearned(cmd, args, raw)
 	default:
 		switch cmd.Class {
 		case command.ClassGeneric:
@@ -76,12 +87,16 @@ func (s *Session) run(raw []byte) bool {
 // request: a web page may make a browser send one, with commands in its body.
 func (s *Session) unknown(args [][]byte) bool {
 	s.lastName = ""
-	if bytes.EqualFold(args[0], httpHost) || bytes.EqualFold(args[0], httpPost) {
+	if looksLikeHTTP(args[0]) {
 		s.worker.Stats.ProtocolErrors++
 		s.finish()
 		return true
 	}
 	return s.refuse("ERR " + command.UnknownCommand(args))
+}
+
+func looksLikeHTTP(name []byte) bool {
+	return bytes.EqualFold(name, httpHost) || bytes.EqualFold(name, httpPost)
 }
 
 var (

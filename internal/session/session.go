@@ -61,6 +61,7 @@ type Session struct {
 	sharded  bool            // the backend divides its keys by slot
 	fronted  bool            // the client is shown a cluster
 	slotted  bool            // one of the two: the keys of a command must be in one slot
+	trusted  bool            // the tenant operates its backend
 	target   upstream.Target
 	database int
 
@@ -83,7 +84,8 @@ type Session struct {
 	pushes      []byte     // messages that came in the middle of a reply
 	holds       []*pending // whose pipes wait, because the client takes a large reply too slowly
 
-	check *passwordCheck // that the session waits for
+	check  *passwordCheck // that the session waits for
+	lesson *lesson        // about the command at hand
 
 	moveTo     *Worker // another loop that the session has been asked to go to
 	bound      string  // tenant of the listener
@@ -153,6 +155,7 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	s.epoch = s.local.Epoch()
 	s.sharded, s.fronted = s.local.Sharded(), t.Frontend == tenant.FrontCluster
 	s.slotted = s.sharded || s.fronted
+	s.trusted = t.Trusted
 	s.limits = &w.limits
 	s.retarget()
 }

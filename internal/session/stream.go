@@ -35,6 +35,11 @@ type streaming struct {
 func (s *Session) beginStream(b []byte) int {
 	_, start, _, argc, _ := s.scan.OpenBulk()
 	cmd, at, problem := s.judgeStream(b[:start], argc)
+	if s.barrier { // the backend is asked about the command
+		s.stopped = true
+		s.conn.Pause()
+		return 0
+	}
 	if problem == "" && s.stats.attention && s.heldByPause(cmd, nil) {
 		s.postponed, s.stopped = true, true
 		s.conn.Pause()
@@ -84,7 +89,9 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, "ERR unknown command: its name is too long"
 	}
 	if cmd = command.Lookup(args[0]); cmd == nil {
-		return nil, at, "ERR " + command.UnknownCommand(args)
+		if cmd, problem = s.learnStream(args); cmd == nil {
+			return nil, at, problem
+		}
 	}
 	cmd, err := cmd.Resolve(args)
 	if err != nil {
@@ -97,7 +104,11 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, errNoAuth
 	case s.trespassScripting(cmd) != "":
 		return nil, at, errSharedScripting(cmd.Name)
-	case kind == command.KindDedicated:
+	case s.trusted && ofBackend(cmd):
+		return cmd, at, s.judgeTrusted(cmd)
+	case kind == command.KindLearned && s.judgeLearned(cmd) != "":
+		return nil, at, s.judgeLearned(cmd)
+	case kind == command.KindLearned && cmd.Flags&command.Blocking != 0, kind == command.KindDedicated:
 		return nil, at, errNotSupportedYet(cmd.Name)
 	case kind == command.KindAdmin:
 		return nil, at, errAdmin(cmd.Name)

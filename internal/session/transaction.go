@@ -107,6 +107,10 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 	switch kind := cmd.KindFor(args); {
 	case cmd.Flags&command.NoMulti != 0:
 		return errNotInMulti
+	case s.trusted && ofBackend(cmd):
+		return s.judgeTrusted(cmd)
+	case kind == command.KindLearned && s.judgeLearned(cmd) != "":
+		return s.judgeLearned(cmd)
 	case s.fronted && s.crossesSlots(cmd, args):
 		return errCrossSlot
 	case kind == command.KindAdmin:

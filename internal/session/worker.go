@@ -76,7 +76,9 @@ type Worker struct {
 
 	args [][]byte // of the command at hand; valid until the next
 	keys []int
-	buf  []byte // for replies and requests made here; valid until the next
+	// factName is the key of what the cluster is asked about; valid until the next.
+	factName []byte
+	buf      []byte // for replies and requests made here; valid until the next
 
 	attending bool // run is called for a command that attend has looked at
 }

@@ -79,6 +79,11 @@ type Tenant struct {
 	CrossSlot CrossSlot
 	Frontend  Frontend
 
+	// Trusted says that the tenant owns its backend, which nobody else uses: it may operate it.
+	Trusted bool
+	// AdminModules lets it run commands outside the proxy's table that the backend flags as administrative.
+	AdminModules bool
+
 	ConnectTimeout time.Duration // 0: the cluster's own
 	CommandTimeout time.Duration
 }
@@ -97,6 +102,8 @@ func (t *Tenant) equal(other *Tenant) bool {
 		maps.EqualFunc(t.Users, other.Users, func(a, b *User) bool { return *a == *b }) &&
 		t.CrossSlot == other.CrossSlot &&
 		t.Frontend == other.Frontend &&
+		t.Trusted == other.Trusted &&
+		t.AdminModules == other.AdminModules &&
 		t.ConnectTimeout == other.ConnectTimeout &&
 		t.CommandTimeout == other.CommandTimeout
 }

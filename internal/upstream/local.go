@@ -36,6 +36,7 @@ type Local struct {
 	hub      *Hub                   // nil: no session has subscribed
 	counts   map[string]*nodeCounts // by alias
 	random   *rand.Rand
+	facts    map[string]remembered
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
 	Stats LocalStats
@@ -56,7 +57,7 @@ func newLocal(c *Cluster, l *loop.Loop) *Local {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
+	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), facts: make(map[string]remembered), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
 	lc.Refresh()
 	return lc
 }

@@ -17,7 +17,9 @@ var kinds = map[string]string{
 	"role":   "Local", // a node's answer would tell addresses
 	"client": "Local", // the rest of it below
 	// The cluster is that of the proxies, if any; what would change it is refused there.
-	"cluster": "Local",
+	"cluster":    "Local",
+	"config|get": "Local", "config|help": "Local", // what of it the proxy shows
+	"acl|cat": "Local", "acl|genpass": "Local", "acl|help": "Local", "acl|whoami": "Local",
 
 	// Split by slot and merged.
 	"del": "Split", "exists": "Split", "mget": "Split", "mset": "Split", "touch": "Split", "unlink": "Split",
