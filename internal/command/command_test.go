@@ -105,7 +105,7 @@ func TestKinds(t *testing.T) {
 	for kind, names := range want {
 		require.ElementsMatch(t, strings.Fields(names), got[kind], kind.String())
 	}
-	for _, name := range []string{"config", "config|get", "debug", "shutdown", "replicaof", "script|debug", "memory|purge"} {
+	for _, name := range []string{"config", "config|set", "debug", "shutdown", "replicaof", "script|debug", "memory|purge"} {
 		require.Contains(t, got[KindAdmin], name)
 	}
 	for _, c := range All() {

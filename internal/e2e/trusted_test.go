@@ -12,7 +12,8 @@ import (
 
 func trustedPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{backend: redistest.Standalone(t), direct: redistest.Standalone(t)}
+	quiet := redistest.WithConfig("slowlog-log-slower-than -1") // what is slow depends on the machine
+	p := &pair{backend: redistest.Standalone(t, quiet), direct: redistest.Standalone(t, quiet)}
 	p.proxy = startProxy(t, tenantYAML("standalone", []string{p.backend.Addr()}, "trusted: true, databases: [0, 1]"))
 	p.proxy.awaitReady(t)
 	return p
