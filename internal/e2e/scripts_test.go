@@ -58,6 +58,7 @@ func TestScriptsOnCluster(t *testing.T) {
 		sha := loadScript(t, c, "return 'several slots'")
 		require.Equal(t, crossSlot, string(c.Do("EVALSHA", sha, "2", "a", "b")))
 	})
+	t.Run("long arguments", func(t *testing.T) { requireLongArguments(t, p.Addr) })
 	t.Run("no keys", func(t *testing.T) { requireSteadyPrimary(t, p.Addr, servers) })
 	t.Run("exists", func(t *testing.T) { requireExistsMerged(t, p.Addr, servers) })
 	t.Run("cache lost", func(t *testing.T) { requireServedAgain(t, p.Addr, servers) })
@@ -270,10 +271,7 @@ func TestScriptsOnNewNode(t *testing.T) {
 	require.Equal(t, ":1\r\n", string(c.Do("EVALSHA", sha, "1", key)))
 	requirePipeline := func(first int) {
 		t.Helper()
-		for i := range 4 {
-			c.Send(redistest.Command("EVALSHA", sha, "1", key))
-			_ = i
-		}
+		c.Send(strings.Repeat(redistest.Command("EVALSHA", sha, "1", key), 4))
 		for i := range 4 {
 			require.Equal(t, fmt.Sprintf(":%d\r\n", first+i), string(c.ReadReply()))
 		}
@@ -289,4 +287,23 @@ func TestScriptsOnNewNode(t *testing.T) {
 		return strings.Contains(string(c.Do("EVALSHA", loadedName(t, "return 1"), "0")), "NOSCRIPT") && string(c.Do("GET", key)) == bulk("5")
 	}, eventually, tick)
 	requirePipeline(6)
+}
+
+// requireLongArguments: arguments that are streamed find their node by the keys in front of them.
+func requireLongArguments(t *testing.T, addr string) {
+	c := hello(t, addr, 2)
+	value := strings.Repeat("v", 600<<10)
+	body := "redis.call('SET',KEYS[1],ARGV[1]) return #ARGV[1]"
+	sha := loadScript(t, c, body)
+	for i := range 3 {
+		key := keyOfShard(i, "long")
+		require.Equal(t, ":614400\r\n", string(c.Do("EVAL", body, "1", key, value)))
+		require.Equal(t, ":614400\r\n", string(c.Do("EVALSHA", sha, "1", key, value)))
+		require.Equal(t, ":614400\r\n", string(c.Do("STRLEN", key)))
+	}
+	require.Equal(t, ":614400\r\n", string(c.Do("EVAL", "return #ARGV[1]", "0", value)))
+	require.Equal(t, crossSlot, string(c.Do("EVAL", body, "2", "a", "b", value)))
+	for _, args := range [][]string{{"EVAL", body, "2", "a", value}, {"EVAL", body + strings.Repeat(" ", 600<<10), "1", "a"}} {
+		require.Contains(t, string(c.Do(args...)), "-ERR an argument longer than the proxy's stream threshold stands before the key")
+	}
 }

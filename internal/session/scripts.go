@@ -48,11 +48,16 @@ func (s *Session) scripts() *scriptView {
 		v = &scriptView{memory: key.cluster.Scripts().Of(key.tenant)}
 		all.views[key] = v
 	}
+	v.renew()
+	return v
+}
+
+// renew lets go of everything when the memory has forgotten something.
+func (v *scriptView) renew() {
 	if now := v.memory.Changes(); v.changes != now || v.bySHA == nil {
 		v.changes = now
 		v.bySHA, v.byBody = make(map[string]*upstream.Script), make(map[string]*upstream.Script)
 	}
-	return v
 }
 
 // learn remembers a script.
@@ -278,4 +283,21 @@ func (s *Session) askBeside(cmd *command.Command, args [][]byte, merge route.Mer
 		})
 	})
 	return true
+}
+
+// judgeScriptStream finds out where a script with a long argument goes: the number of its keys, and the keys, must stand
+// in front of that.
+func (s *Session) judgeScriptStream(cmd *command.Command, front [][]byte) (_ *command.Command, at int32, problem string) {
+	if len(front) < 3 {
+		return nil, route.NoSlot, errKeyAfterLong
+	}
+	var decision route.Decision
+	decision, at, s.worker.keys = route.Decide(cmd, front, s.tenant.CrossSlot, s.worker.keys)
+	switch {
+	case decision != route.Forward:
+		return nil, route.NoSlot, errCrossSlot
+	case at == route.NoSlot && string(front[2]) != "0":
+		return nil, route.NoSlot, errKeyAfterLong
+	}
+	return cmd, at, ""
 }

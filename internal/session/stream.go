@@ -121,6 +121,9 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 	case !s.sharded, cmd.AnyNode && !cmd.HasKeys():
 		return cmd, at, ""
 	}
+	if cmd.Class == command.ClassScripting {
+		return s.judgeScriptStream(cmd, args)
+	}
 	first := cmd.FirstKey
 	if first <= 0 || first >= len(args) {
 		return nil, at, errKeyAfterLong

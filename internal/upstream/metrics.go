@@ -114,6 +114,8 @@ func (c *Cluster) collectCluster(count func(*prometheus.Desc, uint64, ...string)
 	for kind, n := range sum.subs {
 		gauge(desc("subscriptions", "Channels that loops have subscribed to, each for all of its clients.", "kind"), float64(n), channelKindNames[kind])
 	}
+	count(desc("scripts_provided_total", "Scripts that a node was given ahead of a command which runs them."), sum.local.ScriptsProvided)
+	gauge(desc("script_memory_bytes", "Scripts that are remembered in order to give them to nodes."), float64(c.scripts.Bytes()))
 	errs := desc("upstream_errors_total", "Commands that failed on the way to or at a node.", "node", "reason")
 	dials := desc("upstream_dials_total", "Attempts to connect to a node.", "node", "result")
 	for alias, n := range sum.counts {
@@ -154,6 +156,7 @@ func (lc *Local) addTo(sum *numbers) {
 			sum.subs[kind] += len(lc.hub.channels[kind])
 		}
 	}
+	sum.local.ScriptsProvided += s.ScriptsProvided
 	for alias, n := range lc.counts {
 		sum.countsOf(alias).add(n)
 	}
