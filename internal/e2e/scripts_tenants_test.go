@@ -10,8 +10,8 @@ import (
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
-// twoTenants is a daemon with two tenants, ann's and ben's, on one cluster.
-func twoTenants(t *testing.T, kind string, addrs []string, databases [2]string) (ann, ben *redistest.Conn) {
+// scriptTenants is a daemon with two tenants, ann's and ben's, on one cluster.
+func scriptTenants(t *testing.T, kind string, addrs []string, databases [2]string) (ann, ben *redistest.Conn) {
 	t.Helper()
 	p := startProxy(t, fmt.Sprintf(`
 listeners: [{address: "127.0.0.1:0"}]
@@ -34,7 +34,7 @@ func TestScriptsOfTenantsOnOneServer(t *testing.T) {
 	redistest.LeakCheck(t)
 	server := redistest.Standalone(t)
 	require.Equal(t, bulk("op"), string(server.Do("FUNCTION", "LOAD", "#!lua name=op\nredis.register_function('op',function() return 'by the operator' end)")))
-	ann, ben := twoTenants(t, "standalone", []string{server.Addr()}, [2]string{", databases: [0]", ", databases: [1]"})
+	ann, ben := scriptTenants(t, "standalone", []string{server.Addr()}, [2]string{", databases: [0]", ", databases: [1]"})
 	library := "#!lua name=op\nredis.register_function('op',function() return 'by ann' end)"
 	for _, args := range [][]string{
 		{"FUNCTION", "LOAD", "REPLACE", library}, {"FUNCTION", "LOAD", library + strings.Repeat(" ", 300<<10)}, {"FUNCTION", "DELETE", "op"}, {"FUNCTION", "FLUSH"},
@@ -64,7 +64,7 @@ func TestScriptsOfTenantsOnOneServer(t *testing.T) {
 func TestScriptMemoryIsTheTenants(t *testing.T) {
 	redistest.LeakCheck(t)
 	servers := redistest.Cluster(t, 3, 0)
-	ann, ben := twoTenants(t, "cluster", servers.Addrs(), [2]string{})
+	ann, ben := scriptTenants(t, "cluster", servers.Addrs(), [2]string{})
 	body := "return 'of ann'"
 	ann.Do("EVAL", body, "1", keyOfShard(0, "a"))
 	sha := loadedName(t, body)
