@@ -25,6 +25,7 @@ type Config struct {
 	Clients         Clients       `json:"clients"`
 	DrainTimeout    time.Duration `json:"drain_timeout" default:"30s" min:"0s" max:"24h"`
 	Pipes           Pipes         `json:"pipes"`
+	Slowlog         Slowlog       `json:"slowlog"`
 	Dedicated       Dedicated     `json:"dedicated"`
 	StreamThreshold ByteSize      `json:"stream_threshold" default:"256KiB" min:"16KiB" max:"512MiB"`
 	Clusters        []Cluster     `json:"clusters"`
@@ -90,6 +91,13 @@ type Clients struct {
 	TCPKeepalive time.Duration `json:"tcp_keepalive" default:"300s" min:"0s"`
 	OutputBuffer ByteSize      `json:"output_buffer" default:"32MiB" min:"64KiB" max:"16GiB"`
 	MaxInflight  int           `json:"max_inflight" default:"1024" min:"1" max:"1000000"`
+	MonitorRate  int           `json:"monitor_rate" default:"10000" min:"1" max:"1000000"`
+}
+
+// Slowlog says which commands each tenant's slow log keeps.
+type Slowlog struct {
+	Threshold time.Duration `json:"threshold" default:"10ms" min:"0s" max:"24h"`
+	MaxLen    int           `json:"max_len" default:"128" min:"0" max:"100000"`
 }
 
 // Pipes bounds the shared connections to the nodes, per loop and node.

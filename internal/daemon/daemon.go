@@ -149,6 +149,10 @@ func (d *Daemon) startSessions(table *route.Table) {
 		RedisVersion:    command.ServerVersion,
 		Version:         d.options.Version,
 		StreamThreshold: int64(cfg.StreamThreshold),
+
+		SlowlogThreshold: cfg.Slowlog.Threshold,
+		SlowlogLength:    cfg.Slowlog.MaxLen,
+		MonitorRate:      cfg.Clients.MonitorRate,
 	}, runID())
 	d.publish(table)
 	for _, l := range d.loops {

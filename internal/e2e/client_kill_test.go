@@ -153,5 +153,5 @@ func TestClientKillInEveryState(t *testing.T) {
 
 // lineOf is a client's line in CLIENT LIST without its end.
 func lineOf(c *redistest.Conn, id uint64) string {
-	return regexp.MustCompile(fmt.Sprintf(`(?m)^id=%d .*$`, id)).FindString(string(c.Do("CLIENT", "LIST", "ID", fmt.Sprint(id))))
+	return regexp.MustCompile(fmt.Sprintf(`(?m)\bid=%d .*$`, id)).FindString(string(c.Do("CLIENT", "LIST", "ID", fmt.Sprint(id))))
 }

@@ -102,6 +102,7 @@ func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) 
 	}
 	if s.tenant != nil && s.tenant.Name != t.Name {
 		s.leaveChannels()
+		s.stopMonitor()
 	}
 	s.become(t, user)
 	return true

@@ -30,6 +30,7 @@ func (s *Session) flags() string {
 			all = append(all, letter)
 		}
 	}
+	add('O', s.monitor != nil)
 	add('P', s.subscribed())
 	add('x', s.transaction != nil)
 	add('b', s.blocked != nil || s.postponed)

@@ -41,6 +41,9 @@ func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 // deliver takes bytes of the reply to p.
 func (s *Session) deliver(p *pending, b []byte, last bool) {
 	p.got += len(b)
+	if last && s.worker.Loop.Now()-p.since >= s.worker.slowAfter {
+		s.noteSlow(p)
+	}
 	if s.head != p {
 		p.written = append(p.written, b...)
 		s.held += len(b)

@@ -51,6 +51,9 @@ const (
 	errPauseTimeout     = "ERR timeout is not an integer or out of range"
 	errPauseNegative    = "ERR timeout is negative"
 	errPauseTooLong     = "ERR timeout is out of range"
+	errSlowCount        = "ERR count should be greater than or equal to -1"
+	errMonitors         = "ERR too many clients of this tenant monitor already"
+	errMonitorKeyspace  = "ERR Replica can't interact with the keyspace" // Redis's words for a monitor too
 	errPauseMode        = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 )
 

@@ -54,6 +54,21 @@ var (
 		"HELP",
 		"    Prints this help.",
 	}
+
+	slowlogHelp = []string{ //nolint:gochecknoglobals // constant
+		"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+		"GET [<count>]",
+		"    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+		"    Entries are made of:",
+		"    id, timestamp, time in microseconds, arguments array, client IP and port,",
+		"    client name",
+		"LEN",
+		"    Return the length of the slowlog.",
+		"RESET",
+		"    Reset the slowlog.",
+		"HELP",
+		"    Prints this help.",
+	}
 )
 
 // replyLines answers with an array of lines, as HELP does.

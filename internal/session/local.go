@@ -24,6 +24,9 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 	if s.stats != nil {
 		s.stats.observe(cmd.Class, 0)
 	}
+	if s.worker.slowAfter <= 0 {
+		s.noteLocal(cmd, args)
+	}
 	switch cmd.Name {
 	case "ping":
 		s.ping(args)
@@ -46,6 +49,8 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 		s.replyLocal([]byte("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"))
 	case "info":
 		s.info(args[1:])
+	case "monitor":
+		return s.startMonitor()
 	default:
 		return s.runContainer(cmd, args)
 	}
@@ -83,6 +88,8 @@ func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 	case cmd.Parent != nil && cmd.Parent.Name == "acl":
 		s.aclCommand(cmd, args)
 		return true
+	case cmd.Parent != nil && cmd.Parent.Name == "slowlog":
+		return s.slowlogCommand(cmd, args)
 	}
 	return s.client(cmd, args)
 }
@@ -108,6 +115,7 @@ func (s *Session) reset() {
 	s.transaction = nil
 	s.dropPin()
 	s.leaveChannels()
+	s.stopMonitor()
 	s.leave()
 	s.tenant, s.user, s.local = nil, nil, nil
 	s.limits = &s.worker.strict

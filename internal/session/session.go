@@ -81,6 +81,7 @@ type Session struct {
 	wantsSince  int64 // since when the command at hand waits for a connection of its own; 0: it does not
 	ended       bool  // the client sends nothing more
 	channels    *subscriptions
+	monitor     *monitor   // the session is shown its tenant's commands
 	pushes      []byte     // messages that came in the middle of a reply
 	holds       []*pending // whose pipes wait, because the client takes a large reply too slowly
 
@@ -424,6 +425,7 @@ func (s *Session) Closed(error) {
 	s.salvage()
 	s.dropPin()
 	s.leaveChannels()
+	s.stopMonitor()
 	if s.check != nil {
 		s.check.abandoned.Store(true)
 	}
@@ -440,9 +442,10 @@ func (s *Session) Closed(error) {
 
 // checkLimits disconnects a client that is idle, or that leaves too much unread for too long.
 func (s *Session) checkLimits(now int64) {
+	s.sweepMonitor(now)
 	limits := &s.worker.shared.Settings
 	switch {
-	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient() && !s.postponed:
+	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient() && !s.postponed && s.monitor == nil:
 		s.worker.Stats.IdleClosed++
 		s.conn.Close(nil)
 	case s.overSince != 0 && now-s.overSince > int64(limits.OutputGrace),

@@ -19,6 +19,8 @@ type tenantStats struct {
 	// attention tells that commands of the tenant may not simply run: a pause holds them, or somebody watches.
 	attention bool
 	pause     *pause
+	watchers  []*watcher
+	slow      *slowlog
 }
 
 func (w *Worker) statsOf(name string) *tenantStats {

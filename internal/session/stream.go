@@ -27,23 +27,30 @@ type streaming struct {
 	rest    resp.CommandRest
 	conn    *upstream.Dedicated // nil: what comes is read and dropped, because the command has been answered
 	pending *pending            // nil: answered
+	front   []string            // the arguments in front of the long one, for the slow log
+	whole   int64               // when the command had come whole; 0: it has not
 	ended   bool                // the command has been passed on whole
 }
 
 // beginStream starts to pass on a command of which b holds the beginning, up to within a long argument. It returns how
 // many bytes it took: all, or none when no connection is free and the client has to wait.
 func (s *Session) beginStream(b []byte) int {
-	_, start, _, argc, _ := s.scan.OpenBulk()
+	_, start, length, argc, _ := s.scan.OpenBulk()
 	cmd, at, problem := s.judgeStream(b[:start], argc)
 	if s.barrier { // the backend is asked about the command
 		s.stopped = true
 		s.conn.Pause()
 		return 0
 	}
-	if problem == "" && s.stats.attention && s.heldByPause(cmd, nil) {
-		s.postponed, s.stopped = true, true
-		s.conn.Pause()
-		return 0
+	if problem == "" && s.stats.attention {
+		switch {
+		case s.monitor != nil && !s.mayRunAsMonitor(cmd, nil):
+			problem = errMonitorKeyspace
+		case s.monitor == nil && s.heldByPause(cmd, nil):
+			s.postponed, s.stopped = true, true
+			s.conn.Pause()
+			return 0
+		}
 	}
 	var conn *upstream.Dedicated
 	if problem == "" {
@@ -77,6 +84,7 @@ func (s *Session) beginStream(b []byte) int {
 	if cmd.Kind == command.KindPublish {
 		p.amend = amendStreamed(b[:start])
 	}
+	s.noteStream(b[:start], length)
 	conn.Pipe().SendOpen(&p.Call, b)
 	return len(b)
 }
@@ -169,7 +177,7 @@ func (s *Session) holdBack(st *streaming) {
 // endStream is called when the command has been passed on, or dropped, whole.
 func (s *Session) endStream() {
 	st := s.stream
-	st.ended = true
+	st.ended, st.whole = true, s.worker.Loop.Now()
 	s.mode = ModeNormal
 	if st.conn == nil {
 		s.stream = nil

@@ -20,6 +20,7 @@ var kinds = map[string]string{
 	"cluster":    "Local",
 	"config|get": "Local", "config|help": "Local", // what of it the proxy shows
 	"acl|cat": "Local", "acl|genpass": "Local", "acl|help": "Local", "acl|whoami": "Local",
+	"monitor": "Local", "slowlog": "Local", // the tenant's own
 
 	// Split by slot and merged.
 	"del": "Split", "exists": "Split", "mget": "Split", "mset": "Split", "touch": "Split", "unlink": "Split",
@@ -44,7 +45,7 @@ var kinds = map[string]string{
 	"brpoplpush": "Dedicated", "bzmpop": "Dedicated", "bzpopmax": "Dedicated", "bzpopmin": "Dedicated",
 	"psubscribe": "Dedicated", "punsubscribe": "Dedicated", "ssubscribe": "Dedicated", "subscribe": "Dedicated",
 	"sunsubscribe": "Dedicated", "unsubscribe": "Dedicated",
-	"monitor": "Dedicated", "psync": "Dedicated", "sync": "Dedicated",
+	"psync": "Dedicated", "sync": "Dedicated",
 	"client|caching": "Dedicated", "client|getredir": "Dedicated", "client|tracking": "Dedicated",
 	"client|trackinginfo": "Dedicated",
 	// These wait for the writes of their own connection and let nothing pass meanwhile.
@@ -54,7 +55,7 @@ var kinds = map[string]string{
 	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "config": "Admin",
 	"debug": "Admin", "failover": "Admin", "latency": "Admin", "module": "Admin", "pfdebug": "Admin",
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
-	"shutdown": "Admin", "slaveof": "Admin", "slowlog": "Admin", "swapdb": "Admin",
+	"shutdown": "Admin", "slaveof": "Admin", "swapdb": "Admin",
 	"memory|doctor": "Admin", "memory|malloc-stats": "Admin", "memory|purge": "Admin", "memory|stats": "Admin",
 	"script|debug": "Admin", // turns a shared connection into a debugger's
 }
