@@ -56,6 +56,10 @@ test: test-tools ## install what the tests need, then run all of them with the r
 generate: ## regenerate the command table from a running redis-server 7.0
 	$(GO) generate ./internal/command
 
+.PHONY: compatibility
+compatibility: test-tools ## run the examples of every command and write docs/compatibility.md
+	$(GO) test -count=1 ./internal/e2e -run '^TestCompatibility$$' -update
+
 .PHONY: format
 format: ## format all Go files
 	$(GOFMT) -w .

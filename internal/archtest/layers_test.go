@@ -17,7 +17,7 @@ var foundations = []string{
 // dataPlane is every layer that a command passes, lowest first.
 var dataPlane = []string{
 	"internal/loop", "pkg/resp", "pkg/slot", "internal/command", "internal/tenant",
-	"internal/limit", "internal/topology", "internal/pipe", "internal/upstream",
+	"internal/limit", "internal/topology", "internal/facade", "internal/pipe", "internal/upstream",
 	"internal/route", "internal/session", "internal/server",
 }
 
@@ -54,18 +54,19 @@ func allowedImports() map[string][]string {
 	allowed := map[string][]string{
 		"internal/pipe":     {"internal/loop", "pkg/resp"},
 		"internal/upstream": {"internal/pipe", "internal/topology", "internal/loop", "pkg/resp", "pkg/slot"},
+		"internal/facade":   {"internal/topology"},
 		"internal/route": {
-			"internal/upstream", "internal/tenant", "internal/command",
+			"internal/facade", "internal/upstream", "internal/tenant", "internal/command",
 			"internal/pipe", "internal/topology", "internal/loop", "pkg/resp", "pkg/slot",
 		},
 		"internal/session": {
-			"internal/route", "internal/limit",
+			"internal/route", "internal/limit", "internal/facade",
 			"internal/upstream", "internal/tenant", "internal/command",
 			"internal/pipe", "internal/topology", "internal/loop", "pkg/resp", "pkg/slot",
 		},
 		"internal/server": {
 			"internal/session",
-			"internal/route", "internal/limit", "internal/upstream", "internal/tenant", "internal/command",
+			"internal/route", "internal/limit", "internal/facade", "internal/upstream", "internal/tenant", "internal/command",
 			"internal/pipe", "internal/topology", "internal/loop", "pkg/resp", "pkg/slot",
 		},
 		"internal/store":    {},

@@ -56,11 +56,15 @@ const (
 	// KindFanOut concerns the whole keyspace or every node: on a cluster it is asked of every shard and the answers are
 	// merged, see package session. One server answers it as it is.
 	KindFanOut
+	// KindPublish goes to a node, and its answer is corrected by the clients that listen through the proxy.
+	KindPublish
 	// KindAdmin concerns the backend's operation and is refused.
 	KindAdmin
+	// KindLearned is not in the table; what is known of it is what a node said, see FromInfo.
+	KindLearned
 )
 
-var kindNames = [...]string{"forward", "local", "split", "dedicated", "fan-out", "admin"}
+var kindNames = [...]string{"forward", "local", "split", "dedicated", "fan-out", "publish", "admin", "learned"}
 
 // String names the kind.
 func (k Kind) String() string {

@@ -29,6 +29,8 @@ type Command struct {
 	AnyNode bool
 	// Added is true when the overlay knows the command and the server that the table was read from did not.
 	Added bool
+	// Stateful is true of a learned command that may change the state of its connection.
+	Stateful bool
 	// KeySpecs tell where the keys are, as COMMAND reports them.
 	KeySpecs []KeySpec
 	// FirstKey, LastKey and KeyStep are the older and coarser way to tell it, as COMMAND reports them.

@@ -82,14 +82,20 @@ func TestCheckArity(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	want := map[Kind]string{
-		KindLocal: "asking auth client|getname client|help client|id client|info client|list client|no-evict client|no-touch " +
-			"client|reply client|setinfo client|setname client|unblock client command command|count command|docs command|getkeys " +
-			"command|getkeysandflags command|help command|info command|list echo hello info ping quit readonly readwrite reset role select time",
+		KindLocal: "acl|cat acl|genpass acl|help acl|whoami config|get config|help asking auth client|getname client|help client|id client|info client|kill client|list client|no-evict client|no-touch " +
+			"client|pause client|reply client|setinfo client|setname client|unblock client|unpause client " +
+			"cluster cluster|addslots cluster|addslotsrange cluster|bumpepoch cluster|count-failure-reports cluster|countkeysinslot cluster|delslots " +
+			"cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot cluster|help cluster|info " +
+			"cluster|keyslot cluster|links cluster|meet cluster|myid cluster|myshardid cluster|nodes cluster|replicas cluster|replicate " +
+			"cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot cluster|shards cluster|slaves cluster|slots command command|count command|docs command|getkeys " +
+			"command|getkeysandflags command|help command|info command|list echo hello info monitor ping quit readonly readwrite reset role select slowlog slowlog|get slowlog|help slowlog|len slowlog|reset time",
 		KindFanOut: "dbsize flushall flushdb function|delete function|dump function|flush function|kill function|list function|load " +
-			"function|restore function|stats keys lastsave randomkey scan script|exists script|flush script|kill script|load",
-		KindSplit: "del exists mget mset touch unlink",
+			"function|restore function|stats keys lastsave pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels " +
+			"pubsub|shardnumsub randomkey scan script|exists script|flush script|kill script|load script|show",
+		KindPublish: "publish spublish",
+		KindSplit:   "del exists mget mset touch unlink",
 		KindDedicated: "blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client|caching client|getredir client|tracking " +
-			"client|trackinginfo discard exec monitor multi psubscribe psync punsubscribe ssubscribe subscribe sunsubscribe sync " +
+			"client|trackinginfo discard exec multi psubscribe psync punsubscribe ssubscribe subscribe sunsubscribe sync " +
 			"unsubscribe unwatch wait waitaof watch",
 	}
 	got := map[Kind][]string{}
@@ -99,7 +105,7 @@ func TestKinds(t *testing.T) {
 	for kind, names := range want {
 		require.ElementsMatch(t, strings.Fields(names), got[kind], kind.String())
 	}
-	for _, name := range []string{"config", "config|get", "debug", "shutdown", "replicaof", "cluster|slots", "client|kill", "script|debug", "memory|purge"} {
+	for _, name := range []string{"config", "config|set", "debug", "shutdown", "replicaof", "script|debug", "memory|purge"} {
 		require.Contains(t, got[KindAdmin], name)
 	}
 	for _, c := range All() {

@@ -25,6 +25,7 @@ type Config struct {
 	Clients         Clients       `json:"clients"`
 	DrainTimeout    time.Duration `json:"drain_timeout" default:"30s" min:"0s" max:"24h"`
 	Pipes           Pipes         `json:"pipes"`
+	Slowlog         Slowlog       `json:"slowlog"`
 	Dedicated       Dedicated     `json:"dedicated"`
 	StreamThreshold ByteSize      `json:"stream_threshold" default:"256KiB" min:"16KiB" max:"512MiB"`
 	Clusters        []Cluster     `json:"clusters"`
@@ -42,6 +43,10 @@ type Listener struct {
 	Tenant  string       `json:"tenant"`
 	TLS     *ListenerTLS `json:"tls"`
 	Mode    FileMode     `json:"mode" default:"0660"`
+	// Advertise is what clients of tenants with frontend cluster are told to connect to, AdvertiseSelf the one of them
+	// that is this process.
+	Advertise     []string `json:"advertise"`
+	AdvertiseSelf string   `json:"advertise_self" default:""`
 }
 
 // Network splits the address as net.Listen wants it: "unix" and a path, or
@@ -86,6 +91,13 @@ type Clients struct {
 	TCPKeepalive time.Duration `json:"tcp_keepalive" default:"300s" min:"0s"`
 	OutputBuffer ByteSize      `json:"output_buffer" default:"32MiB" min:"64KiB" max:"16GiB"`
 	MaxInflight  int           `json:"max_inflight" default:"1024" min:"1" max:"1000000"`
+	MonitorRate  int           `json:"monitor_rate" default:"10000" min:"1" max:"1000000"`
+}
+
+// Slowlog says which commands each tenant's slow log keeps.
+type Slowlog struct {
+	Threshold time.Duration `json:"threshold" default:"10ms" min:"0s" max:"24h"`
+	MaxLen    int           `json:"max_len" default:"128" min:"0" max:"100000"`
 }
 
 // Pipes bounds the shared connections to the nodes, per loop and node.
@@ -154,12 +166,20 @@ type Tenant struct {
 	Cluster        string        `json:"cluster"`
 	Databases      []int         `json:"databases" default:"0"`
 	CrossSlot      string        `json:"cross_slot" default:"split" oneof:"split error"`
+	Frontend       string        `json:"frontend" default:"standalone" oneof:"standalone cluster"`
 	ConnectTimeout time.Duration `json:"connect_timeout" default:"0s" min:"0s" max:"10m"`
 	CommandTimeout time.Duration `json:"command_timeout" default:"5s" min:"1ms" max:"24h"`
-	Users          []User        `json:"users"`
+	// Trusted says that the tenant owns its backend: commands about the backend's operation are passed through.
+	Trusted bool `json:"trusted" default:"false"`
+	// AdminModules passes commands of modules through that the backend flags as administrative.
+	AdminModules bool   `json:"admin_modules" default:"false"`
+	Users        []User `json:"users"`
 	// Closed says that nobody can be the tenant before it has a user.
 	Closed bool `json:"-"`
 }
+
+// FrontCluster is the value of frontend that serves a tenant as a Redis Cluster.
+const FrontCluster = "cluster"
 
 // Open says that the tenant's clients need no password.
 func (t Tenant) Open() bool { return len(t.Users) == 0 && !t.Closed }

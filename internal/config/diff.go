@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -37,9 +38,10 @@ func Diff(running, wanted *Config) Change {
 		Clusters: diffNames(running.Clusters, wanted.Clusters, func(c Cluster) string { return c.Name }),
 		Tenants:  diffNames(running.Tenants, wanted.Tenants, func(t Tenant) string { return t.Name }),
 	}
-	if reflect.DeepEqual(withoutDigests(running.Listeners), withoutDigests(wanted.Listeners)) {
+	if reflect.DeepEqual(fixed(running.Listeners), fixed(wanted.Listeners)) {
+		change.diffAdvertise(running.Listeners, wanted.Listeners)
 		for i, l := range wanted.Listeners {
-			if !reflect.DeepEqual(l, running.Listeners[i]) {
+			if !reflect.DeepEqual(l.TLS, running.Listeners[i].TLS) {
 				change.Certificates = append(change.Certificates, l.Address)
 			}
 		}
@@ -91,9 +93,21 @@ func diffNames[T any](before, after []T, name func(T) string) Names {
 	return n
 }
 
-func withoutDigests(listeners []Listener) []Listener {
+// diffAdvertise notes what listeners that are as before tell clients anew.
+func (c *Change) diffAdvertise(running, wanted []Listener) {
+	for i, l := range wanted {
+		before := running[i]
+		if !slices.Equal(l.Advertise, before.Advertise) || l.AdvertiseSelf != before.AdvertiseSelf {
+			c.Live = append(c.Live, fmt.Sprintf("listeners[%d].advertise", i))
+		}
+	}
+}
+
+// fixed is what of the listeners only a restart can change.
+func fixed(listeners []Listener) []Listener {
 	bare := slices.Clone(listeners)
 	for i, l := range bare {
+		bare[i].Advertise, bare[i].AdvertiseSelf = nil, ""
 		if l.TLS != nil {
 			files := *l.TLS
 			files.Digest = ""

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -63,6 +64,37 @@ tenants:
 			Restart:  []string{"listeners"},
 		}, Diff(before, after))
 	})
+}
+
+func TestDiffOfAdvertise(t *testing.T) {
+	const file = `
+listeners: [{address: 127.0.0.1:6381, advertise: [%s]}, {address: %s}]
+clusters: [{name: main, addresses: [10.0.0.1:6379]}]
+tenants: [{name: acme, cluster: main, frontend: cluster}]
+`
+	before, err := load(t, fmt.Sprintf(file, "a:1", "127.0.0.1:6382"))
+	require.NoError(t, err)
+	after, err := load(t, fmt.Sprintf(file, "a:1, b:2", "127.0.0.1:6382"))
+	require.NoError(t, err)
+	require.Equal(t, Change{Live: []string{"listeners[0].advertise"}}, Diff(before, after))
+	after, err = load(t, fmt.Sprintf(file, "a:1, b:2", "127.0.0.1:6383"))
+	require.NoError(t, err)
+	require.Equal(t, Change{Restart: []string{"listeners"}}, Diff(before, after))
+}
+
+func TestSocketWithoutAddressIsWarnedOf(t *testing.T) {
+	const file = `
+listeners: [{address: "unix:///tmp/sluice-test.sock"%s}]
+clusters: [{name: main, addresses: [10.0.0.1:6379]}]
+tenants: [{name: acme, cluster: main, frontend: cluster}]
+`
+	c, err := load(t, fmt.Sprintf(file, ""))
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 1)
+	require.Contains(t, c.Warnings[0], "listeners[0].advertise: clients of tenant acme")
+	c, err = load(t, fmt.Sprintf(file, ", advertise: [proxy:6380]"))
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings)
 }
 
 func TestDiffSeesRenewedCertificates(t *testing.T) {

@@ -10,6 +10,7 @@ const (
 	flagListen      = "listen"
 	flagBackend     = "backend"
 	flagBackendKind = "backend-kind"
+	flagTrusted     = "trusted"
 	flagAdmin       = "admin"
 )
 
@@ -19,6 +20,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	flags.StringSlice(flagListen, nil, "take clients at this `ADDRESS` (host:port or unix:///path) in place of the file's listeners; may be repeated")
 	flags.StringSlice(flagBackend, nil, "without a file: serve this backend, `HOST:PORT[,HOST:PORT…]`, to one tenant without a password")
 	flags.String(flagBackendKind, "", "what --backend is, `standalone|cluster`; without it one address is standalone and several are a cluster")
+	flags.Bool(flagTrusted, false, "the tenant of --backend owns it: CONFIG SET, DEBUG, SHUTDOWN and the like are passed through")
 	for _, f := range scalarFlags() {
 		flags.String(f.name, "", f.usage)
 	}
@@ -76,18 +78,20 @@ func applyQuickFlags(f *findings, tree map[string]any, flags *pflag.FlagSet, pat
 		tree["listeners"] = listeners
 		f.origins["listeners"] = "--" + flagListen
 	}
-	backend, kind := given(flags, flagBackend), given(flags, flagBackendKind)
+	backend, kind, trusted := given(flags, flagBackend), given(flags, flagBackendKind), given(flags, flagTrusted)
 	switch {
+	case backend == nil && trusted != nil:
+		f.wrongFlag(trusted, "is about the tenant of a backend that is not given", "add --backend HOST:PORT")
 	case backend == nil && kind != nil:
 		f.wrongFlag(kind, "says what a backend is that is not given", "add --backend HOST:PORT")
 	case backend != nil && path != "":
 		f.wrongFlag(backend, "describes the whole of clusters and tenants, and so does "+path, "use one of them")
 	case backend != nil:
-		applyBackend(f, tree, flagItems(backend), kind)
+		applyBackend(f, tree, flagItems(backend), kind, trusted)
 	}
 }
 
-func applyBackend(f *findings, tree map[string]any, addresses []string, kind *pflag.Flag) {
+func applyBackend(f *findings, tree map[string]any, addresses []string, kind, trusted *pflag.Flag) {
 	const name = "backend"
 	cluster := map[string]any{"name": name, "kind": string(Standalone), "addresses": addresses}
 	f.origins["clusters"], f.origins["tenants"] = "--"+flagBackend, "--"+flagBackend
@@ -99,7 +103,12 @@ func applyBackend(f *findings, tree map[string]any, addresses []string, kind *pf
 		f.origins["clusters[0].kind"] = "--" + flagBackendKind
 	}
 	tree["clusters"] = []any{cluster}
-	tree["tenants"] = []any{map[string]any{"name": defaultTenant, "cluster": name}}
+	owner := map[string]any{"name": defaultTenant, "cluster": name}
+	if trusted != nil {
+		owner["trusted"] = trusted.Value.String()
+		f.origins["tenants[0].trusted"] = "--" + flagTrusted
+	}
+	tree["tenants"] = []any{owner}
 }
 
 func (f *findings) wrongFlag(flag *pflag.Flag, wrong, mend string) {

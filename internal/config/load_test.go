@@ -107,8 +107,9 @@ func TestValuesOfEverything(t *testing.T) {
 	require.Equal(t, file("server.key"), c.Listeners[0].TLS.Key, "paths start where the file is")
 	require.Nil(t, c.Listeners[1].TLS)
 	require.Equal(t, Admin{Address: "0.0.0.0:9380", PProf: true, Insecure: true}, c.Admin)
-	require.Equal(t, Clients{20000, 10 * time.Minute, time.Minute, 64 << 20, 2048}, c.Clients)
+	require.Equal(t, Clients{20000, 10 * time.Minute, time.Minute, 64 << 20, 2048, 500}, c.Clients)
 	require.Equal(t, Pipes{8, 500 * time.Microsecond, 2 * time.Minute, 1000, 100 * time.Microsecond, 64}, c.Pipes)
+	require.Equal(t, Slowlog{25 * time.Millisecond, 64}, c.Slowlog)
 	require.Equal(t, Dedicated{2, 100, 3 * time.Second, time.Minute}, c.Dedicated)
 	require.Equal(t, ByteSize(2<<20), c.StreamThreshold)
 

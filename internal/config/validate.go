@@ -131,6 +131,7 @@ func (v validator) warnings() {
 			v.warn("listeners[%d].address: other machines can reach tenant %s, which has no password; give it users or listen on 127.0.0.1", i, t.Name)
 		}
 	}
+	v.warnUnadvertised()
 	for i, c := range v.config.Clusters {
 		if c.TLS != nil && c.TLS.InsecureSkipVerify {
 			v.warn("clusters[%d].tls.insecure_skip_verify: the nodes of %s are not verified; anyone on the way can read along", i, c.Name)

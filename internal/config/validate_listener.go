@@ -16,6 +16,7 @@ func (v validator) listeners() {
 		if l.Tenant != "" && v.sound("tenants") && v.tenantNamed(l.Tenant) == nil {
 			v.wrong(key+".tenant", shown(l.Tenant), "is not a configured tenant", v.suggestTenant(l.Tenant))
 		}
+		v.advertise(key, l)
 		if l.TLS != nil {
 			v.listenerTLS(key+".tls.", l)
 		}

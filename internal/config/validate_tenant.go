@@ -28,6 +28,8 @@ func (v validator) tenants() {
 		names = append(names, t.Name)
 		v.tenantCluster(key+"cluster", t)
 		v.databases(key+"databases", t)
+		v.frontend(key, t)
+		v.trusted(key+"trusted", i)
 		for j := range t.Users {
 			v.user(fmt.Sprintf("%susers[%d].", key, j), &t.Users[j], t.Name, owners)
 		}

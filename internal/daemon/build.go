@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/sluiceproxy/sluice/internal/config"
+	"github.com/sluiceproxy/sluice/internal/facade"
 	"github.com/sluiceproxy/sluice/internal/route"
 	"github.com/sluiceproxy/sluice/internal/server"
 	"github.com/sluiceproxy/sluice/internal/tenant"
@@ -52,13 +53,18 @@ func (d *Daemon) build(cfg *config.Config, running *running) (*route.Table, erro
 		}
 		clusters[name] = c
 	}
-	return route.NewTable(registry, clusters)
+	listeners := cfg.Listeners
+	if running != nil {
+		listeners = running.listeners
+	}
+	return route.NewTable(registry, clusters, fleetsOf(listeners)...)
 }
 
 // running is what a reload starts from.
 type running struct {
-	table   *route.Table
-	changed []string // clusters
+	table     *route.Table
+	changed   []string          // clusters
+	listeners []config.Listener // those that are open, with what they are to advertise
 }
 
 func (r *running) keeps(cluster string) bool {
@@ -125,6 +131,13 @@ func tenantOf(t *config.Tenant) (*tenant.Tenant, error) {
 	if !ok {
 		return nil, fmt.Errorf("tenant %q: cross_slot %q is neither split nor error", t.Name, t.CrossSlot)
 	}
+	front, ok := tenant.ParseFrontend(t.Frontend)
+	if !ok {
+		return nil, fmt.Errorf("tenant %q: frontend %q is neither standalone nor cluster", t.Name, t.Frontend)
+	}
+	if front == tenant.FrontCluster {
+		mode = tenant.Error // clients in cluster mode split by themselves
+	}
 	users := make(map[string]*tenant.User, len(t.Users))
 	for i := range t.Users {
 		verifier, err := verifierOf(&t.Users[i])
@@ -134,7 +147,8 @@ func tenantOf(t *config.Tenant) (*tenant.Tenant, error) {
 		users[t.Users[i].Name] = tenant.NewUser(t.Users[i].Name, verifier)
 	}
 	return &tenant.Tenant{
-		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode, Closed: t.Closed,
+		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode, Frontend: front,
+		Closed: t.Closed, Trusted: t.Trusted, AdminModules: t.AdminModules,
 		ConnectTimeout: t.ConnectTimeout, CommandTimeout: t.CommandTimeout,
 	}, nil
 }
@@ -162,6 +176,21 @@ func listenersOf(cfg *config.Config) ([]server.Listener, error) {
 		all = append(all, server.Listener{Network: network, Address: address, Tenant: l.Tenant, TLS: secure, Mode: os.FileMode(l.Mode)})
 	}
 	return all, nil
+}
+
+// fleetsOf is what the listeners tell clients in cluster mode.
+func fleetsOf(listeners []config.Listener) []facade.Fleet {
+	fleets := make([]facade.Fleet, len(listeners))
+	for i, l := range listeners {
+		fleets[i].TLS = l.TLS != nil
+		fleets[i].Self, _ = facade.ParseEndpoint(l.AdvertiseSelf)
+		for _, address := range l.Advertise {
+			if e, ok := facade.ParseEndpoint(address); ok { // validated
+				fleets[i].Endpoints = append(fleets[i].Endpoints, e)
+			}
+		}
+	}
+	return fleets
 }
 
 func listenerTLS(l *config.ListenerTLS) (*tls.Config, error) {

@@ -136,6 +136,9 @@ func loopCount(configured int) int {
 	return runtime.GOMAXPROCS(0)
 }
 
+// Shared has the clients of all loops, for tests that put them on certain loops.
+func (d *Daemon) Shared() *session.Shared { return d.shared }
+
 func (d *Daemon) startSessions(table *route.Table) {
 	cfg := d.config
 	d.shared = session.NewShared(session.Settings{
@@ -146,6 +149,10 @@ func (d *Daemon) startSessions(table *route.Table) {
 		RedisVersion:    command.ServerVersion,
 		Version:         d.options.Version,
 		StreamThreshold: int64(cfg.StreamThreshold),
+
+		SlowlogThreshold: cfg.Slowlog.Threshold,
+		SlowlogLength:    cfg.Slowlog.MaxLen,
+		MonitorRate:      cfg.Clients.MonitorRate,
 	}, runID())
 	d.publish(table)
 	for _, l := range d.loops {
@@ -175,6 +182,12 @@ func (d *Daemon) publish(table *route.Table) {
 	d.mu.table = table
 	d.mu.Unlock()
 	d.shared.Table.Store(table)
+	for name, c := range table.Clusters() {
+		c.Scripts().Keep(func(tenant string) bool {
+			t := table.Registry.Tenant(tenant)
+			return t != nil && t.Cluster == name
+		})
+	}
 }
 
 func (d *Daemon) table() *route.Table {

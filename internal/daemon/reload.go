@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,7 +103,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	if len(change.Restart) > 0 {
 		d.log.Warn("these keys changed and take effect with a restart only", zap.Strings("keys", change.Restart))
 	}
-	old := &running{table: d.table(), changed: change.Clusters.Changed}
+	old := &running{table: d.table(), changed: change.Clusters.Changed, listeners: d.openListeners(cfg, &change)}
 	table, err := d.build(cfg, old)
 	if err != nil {
 		d.reloads.failed()
@@ -110,7 +111,7 @@ func (d *Daemon) reload(ctx context.Context) {
 		return
 	}
 	d.swap(ctx, old.table, table)
-	d.applyLive(cfg)
+	d.applyLive(cfg, old.listeners)
 	d.reloads.succeeded(time.Now())
 	d.log.Info("configuration reloaded",
 		zap.Strings("clusters_added", change.Clusters.Added), zap.Strings("clusters_changed", change.Clusters.Changed),
@@ -118,12 +119,24 @@ func (d *Daemon) reload(ctx context.Context) {
 		zap.Strings("tenants_changed", change.Tenants.Changed), zap.Strings("tenants_removed", change.Tenants.Removed))
 }
 
+// openListeners is the listeners that are open, with what cfg has them advertise unless it is for others.
+func (d *Daemon) openListeners(cfg *config.Config, change *config.Change) []config.Listener {
+	open := slices.Clone(d.config.Listeners)
+	if slices.Contains(change.Restart, "listeners") {
+		return open
+	}
+	for i := range open {
+		open[i].Advertise, open[i].AdvertiseSelf = cfg.Listeners[i].Advertise, cfg.Listeners[i].AdvertiseSelf
+	}
+	return open
+}
+
 // applyLive takes over what can change without a restart and is no part of the table.
-func (d *Daemon) applyLive(cfg *config.Config) {
+func (d *Daemon) applyLive(cfg *config.Config, listeners []config.Listener) {
 	_ = d.log.setLevel(cfg.Log.Level)
 	kept := *d.config
 	kept.Clusters, kept.Tenants, kept.DrainTimeout = cfg.Clusters, cfg.Tenants, cfg.DrainTimeout
-	kept.Log.Level = cfg.Log.Level
+	kept.Log.Level, kept.Listeners = cfg.Log.Level, listeners
 	d.config = &kept
 }
 

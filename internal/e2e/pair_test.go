@@ -60,6 +60,7 @@ const (
 	exact     comparison = 0
 	unordered comparison = '~' // the elements of an aggregate may come in any order
 	shape     comparison = '?' // types and lengths of aggregates only
+	kindOnly  comparison = '.' // the type of the reply only
 )
 
 // example is one command line with how its replies are compared.
@@ -132,6 +133,8 @@ func (c comparison) render(reply []byte) string {
 	case shape:
 		text, _ := renderShape(reply)
 		return text
+	case kindOnly:
+		return string(reply[:1])
 	default:
 		return string(reply)
 	}

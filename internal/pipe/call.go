@@ -114,6 +114,9 @@ type Call struct {
 // Request returns the bytes of the command, valid until the call is freed or sent elsewhere.
 func (c *Call) Request() []byte { return c.chunk.Bytes(int(c.off), int(c.length)) }
 
+// HasRequest reports whether there is a request: the call is on its way, and did not stream.
+func (c *Call) HasRequest() bool { return c.chunk != nil && c.length > 0 }
+
 // Node is the alias of the node that the call was last sent to.
 func (c *Call) Node() string {
 	if c.node == nil {

@@ -8,11 +8,16 @@ type Merge func(dst []byte, replies [][]byte) []byte
 // FanOut is one command for several shards, each named by a slot that it serves. The replies together may have limit
 // bytes, 0 means no limit; what is longer is answered with an error, so that no keyspace is too large for the proxy.
 func FanOut(request []byte, slots []int32, limit int, merge Merge) *Gather {
-	g := &Gather{Parts: make([]Part, len(slots)), merge: mergeJoin, join: merge, waiting: len(slots), limit: limit}
+	parts := make([]Part, len(slots))
 	for i, at := range slots {
-		g.Parts[i] = Part{Slot: at, Request: request}
+		parts[i] = Part{Slot: at, Request: request}
 	}
-	return g
+	return Ask(parts, limit, merge)
+}
+
+// Ask is FanOut with a request for each part.
+func Ask(parts []Part, limit int, merge Merge) *Gather {
+	return &Gather{Parts: parts, merge: mergeJoin, join: merge, waiting: len(parts), limit: limit}
 }
 
 // FirstError is the first error among replies, nil if there is none.
@@ -54,3 +59,14 @@ func MergeSum(dst []byte, replies [][]byte) []byte {
 	}
 	return appendSum(dst, replies)
 }
+
+// MergeFirst answers with the first error, or else with the first reply: for commands that all shards answer alike.
+func MergeFirst(dst []byte, replies [][]byte) []byte {
+	if e := FirstError(replies); e != nil {
+		return append(dst, e...)
+	}
+	return append(dst, replies[0]...)
+}
+
+// MergeBad answers for replies that are not what the command's are.
+func MergeBad(dst []byte) []byte { return append(dst, badPart...) }

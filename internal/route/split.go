@@ -18,6 +18,8 @@ type Part struct {
 	// keys are the positions that the part's keys have among all keys of the command.
 	keys  []int
 	reply []byte
+	// Reduce, if there is one, makes what the merge needs of the part's whole reply, so that the rest is not kept.
+	Reduce func(reply []byte) []byte
 }
 
 // Gather is a split command: its parts and, as they come, their replies. Redis Cluster takes a command only for keys of
@@ -101,6 +103,11 @@ func (g *Gather) Add(part int, reply []byte, last bool) (done bool) {
 		g.release()
 	}
 	if last {
+		if p.Reduce != nil && p.reply != nil {
+			g.size -= len(p.reply)
+			p.reply = p.Reduce(p.reply)
+			g.size += len(p.reply)
+		}
 		g.waiting--
 	}
 	return g.waiting == 0

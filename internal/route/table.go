@@ -5,6 +5,7 @@ package route
 import (
 	"fmt"
 
+	"github.com/sluiceproxy/sluice/internal/facade"
 	"github.com/sluiceproxy/sluice/internal/tenant"
 	"github.com/sluiceproxy/sluice/internal/upstream"
 )
@@ -14,16 +15,18 @@ import (
 type Table struct {
 	Registry *tenant.Registry
 	clusters map[string]*upstream.Cluster
+	fleets   []facade.Fleet // by number of the listener
 }
 
-// NewTable joins tenants and clusters. Every tenant's cluster must be among them.
-func NewTable(registry *tenant.Registry, clusters map[string]*upstream.Cluster) (*Table, error) {
+// NewTable joins tenants and clusters. Every tenant's cluster must be among them. fleets are what the listeners tell
+// clients in cluster mode of.
+func NewTable(registry *tenant.Registry, clusters map[string]*upstream.Cluster, fleets ...facade.Fleet) (*Table, error) {
 	for _, t := range registry.All() {
 		if clusters[t.Cluster] == nil {
 			return nil, fmt.Errorf("cannot route tenant %q: there is no cluster %q", t.Name, t.Cluster)
 		}
 	}
-	return &Table{Registry: registry, clusters: clusters}, nil
+	return &Table{Registry: registry, clusters: clusters, fleets: fleets}, nil
 }
 
 // Cluster is the cluster that a tenant's data is on.
@@ -31,3 +34,11 @@ func (t *Table) Cluster(of *tenant.Tenant) *upstream.Cluster { return t.clusters
 
 // Clusters are all clusters by name. The map must not be changed.
 func (t *Table) Clusters() map[string]*upstream.Cluster { return t.clusters }
+
+// Fleet is what the listener of this number tells clients in cluster mode of.
+func (t *Table) Fleet(listener int) facade.Fleet {
+	if listener >= len(t.fleets) {
+		return facade.Fleet{}
+	}
+	return t.fleets[listener]
+}

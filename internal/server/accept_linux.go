@@ -49,7 +49,7 @@ func (s *Server) accepted(l *listening, fd int, peer unix.Sockaddr, err error) {
 	if l.Network == "tcp" {
 		s.setOptions(fd)
 	}
-	from := session.Origin{Peer: peerName(peer), Listener: l.Address, Tenant: l.Tenant}
+	from := session.Origin{Peer: peerName(peer), Listener: localName(fd, l.Address), Number: l.number, Tenant: l.Tenant}
 	w := s.place()
 	if w == s.shared.Workers[0] {
 		join(w, fd, from)
@@ -60,6 +60,15 @@ func (s *Server) accepted(l *listening, fd int, peer unix.Sockaddr, err error) {
 		s.handshake.Add(-1)
 		join(w, fd, from)
 	})
+}
+
+// localName is the address that the client connected to, which a listener on all addresses or on any port does not tell.
+func localName(fd int, listener string) string {
+	local, err := unix.Getsockname(fd)
+	if _, isUnix := local.(*unix.SockaddrUnix); err != nil || isUnix {
+		return listener
+	}
+	return peerName(local)
 }
 
 // pauseAccept stops accepting for a moment: without descriptors left, the listener would stay readable.

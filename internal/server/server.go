@@ -65,8 +65,9 @@ type Server struct {
 // listening is one open listener.
 type listening struct {
 	Listener
-	ln   net.Listener
-	stop func() // on loop 0; nil for listeners with a goroutine
+	number int // among the server's
+	ln     net.Listener
+	stop   func() // on loop 0; nil for listeners with a goroutine
 }
 
 // New makes a server for the workers of shared.
@@ -78,12 +79,13 @@ func New(options Options, shared *session.Shared, log *zap.Logger) *Server {
 
 // Listen opens all listeners, or none: on an error those already open are closed.
 func (s *Server) Listen(ctx context.Context, wanted []Listener) error {
-	for _, l := range wanted {
+	for i, l := range wanted {
 		opened, err := open(ctx, l)
 		if err != nil {
 			s.closeListeners()
 			return err
 		}
+		opened.number = i
 		s.listeners = append(s.listeners, opened)
 	}
 	return nil
@@ -198,7 +200,7 @@ func (s *Server) admit(l *listening, nc net.Conn) {
 		nc = secure
 	}
 	w := s.place()
-	from := session.Origin{Peer: nc.RemoteAddr().String(), Listener: nc.LocalAddr().String(), Tenant: l.Tenant}
+	from := session.Origin{Peer: nc.RemoteAddr().String(), Listener: nc.LocalAddr().String(), Number: l.number, Tenant: l.Tenant}
 	taken := w.Loop.Call(func() { w.Loop.AttachStream(w.New(from).Conn(), nc) })
 	if !taken {
 		_ = nc.Close()

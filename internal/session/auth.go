@@ -102,6 +102,7 @@ func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) 
 	}
 	if s.tenant != nil && s.tenant.Name != t.Name {
 		s.leaveChannels()
+		s.stopMonitor()
 	}
 	s.become(t, user)
 	return true
@@ -176,7 +177,7 @@ func (s *Session) greet(version int, name *string) []byte {
 	b = redcon.AppendBulkString(b, "id")
 	b = redcon.AppendInt(b, int64(s.id))
 	b = redcon.AppendBulkString(b, "mode")
-	b = redcon.AppendBulkString(b, "standalone")
+	b = redcon.AppendBulkString(b, s.redisMode())
 	b = redcon.AppendBulkString(b, "role")
 	b = redcon.AppendBulkString(b, "master")
 	b = redcon.AppendBulkString(b, "modules")

@@ -16,6 +16,8 @@ import (
 // runDedicated handles the commands that need a connection of their own. It returns false when the command must wait.
 func (s *Session) runDedicated(cmd *command.Command, args [][]byte, raw []byte) bool {
 	switch {
+	case s.fronted && s.crossesSlots(cmd, args):
+		return s.refuse(errCrossSlot)
 	case cmd.Class == command.ClassTransactions:
 		return s.runTransaction(cmd, args, raw)
 	case cmd.Flags&command.Blocking != 0, cmd.Name == "wait", cmd.Name == "waitaof":

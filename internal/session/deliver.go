@@ -31,6 +31,8 @@ func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 	case s == nil:
 	case p.parent != nil:
 		p.partReply(b, last)
+	case p.amend != nil && last && p.got == 0:
+		s.deliver(p, p.amend(p, b), true)
 	default:
 		s.deliver(p, b, last)
 	}
@@ -39,6 +41,9 @@ func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 // deliver takes bytes of the reply to p.
 func (s *Session) deliver(p *pending, b []byte, last bool) {
 	p.got += len(b)
+	if last && s.worker.Loop.Now()-p.since >= s.worker.slowAfter {
+		s.noteSlow(p)
+	}
 	if s.head != p {
 		p.written = append(p.written, b...)
 		s.held += len(b)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,36 +13,69 @@ import (
 // command) and malformed input (package resp), is in this file. Prefixes are Redis's, because clients act on them. None
 // names a backend address.
 const (
-	errNoAuth          = "NOAUTH Authentication required."
-	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
-	errNoPassword      = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
-	errAuthBusy        = "ERR too many passwords are being checked; try again"
-	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
-	errNoProto         = "NOPROTO unsupported protocol version"
-	errProtoInteger    = "ERR Protocol version is not an integer or out of range"
-	errCrossSlot       = "CROSSSLOT Keys in request don't hash to the same slot"
-	errNestedMulti     = "ERR MULTI calls can not be nested"
-	errExecAlone       = "ERR EXEC without MULTI"
-	errDiscardAlone    = "ERR DISCARD without MULTI"
-	errWatchInMulti    = "ERR WATCH inside MULTI is not allowed"
-	errNotInMulti      = "ERR Command not allowed inside a transaction"
-	errExecAbort       = "EXECABORT Transaction discarded because of previous errors."
-	errTransactionLong = "ERR the transaction is longer than 64 MiB"
-	errDedicatedFull   = "ERR too many connections to this node are in use by blocked and watching clients; try again"
-	errSyntax          = "ERR syntax error"
-	errNotInteger      = "ERR value is not an integer or out of range"
-	errNotInt32        = "ERR value is out of range, value must between -2147483648 and 2147483647"
-	errFlushAll        = "NOPERM 'flushall' would empty other tenants' databases too; use FLUSHDB"
-	errIndexRange      = "ERR DB index is out of range"
-	errClientName      = "ERR Client names cannot contain spaces, newlines or special characters."
-	errSharded         = "ERR SELECT is not allowed in cluster mode"
-	errTenantGone      = "ERR this tenant is no longer served here"
-	errDatabaseGone    = "ERR the database of this connection is no longer the tenant's"
-	errMaxClients      = "ERR max number of clients reached"
-	errOutputTooLarge  = "ERR output buffer limit reached"
-	errArgumentTooLong = "ERR an argument of this command is longer than the proxy's stream threshold"
-	errKeyAfterLong    = "ERR an argument longer than the proxy's stream threshold stands before the key, so the node is not known; put the key first or use a smaller argument"
+	errNoAuth           = "NOAUTH Authentication required."
+	errWrongPass        = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoPassword       = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errAuthBusy         = "ERR too many passwords are being checked; try again"
+	errHelloNoAuth      = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errNoProto          = "NOPROTO unsupported protocol version"
+	errProtoInteger     = "ERR Protocol version is not an integer or out of range"
+	errCrossSlot        = "CROSSSLOT Keys in request don't hash to the same slot"
+	errNestedMulti      = "ERR MULTI calls can not be nested"
+	errExecAlone        = "ERR EXEC without MULTI"
+	errDiscardAlone     = "ERR DISCARD without MULTI"
+	errWatchInMulti     = "ERR WATCH inside MULTI is not allowed"
+	errNotInMulti       = "ERR Command not allowed inside a transaction"
+	errExecAbort        = "EXECABORT Transaction discarded because of previous errors."
+	errTransactionLong  = "ERR the transaction is longer than 64 MiB"
+	errDedicatedFull    = "ERR too many connections to this node are in use by blocked and watching clients; try again"
+	errSyntax           = "ERR syntax error"
+	errNotInteger       = "ERR value is not an integer or out of range"
+	errNotInt32         = "ERR value is out of range, value must between -2147483648 and 2147483647"
+	errFlushAll         = "NOPERM 'flushall' would empty other tenants' databases too; use FLUSHDB"
+	errIndexRange       = "ERR DB index is out of range"
+	errClientName       = "ERR Client names cannot contain spaces, newlines or special characters."
+	errSharded          = "ERR SELECT is not allowed in cluster mode"
+	errTenantGone       = "ERR this tenant is no longer served here"
+	errDatabaseGone     = "ERR the database of this connection is no longer the tenant's"
+	errMaxClients       = "ERR max number of clients reached"
+	errOutputTooLarge   = "ERR output buffer limit reached"
+	errArgumentTooLong  = "ERR an argument of this command is longer than the proxy's stream threshold"
+	errKeyAfterLong     = "ERR an argument longer than the proxy's stream threshold stands before the key, so the node is not known; put the key first or use a smaller argument"
+	errTooManyChannels  = "ERR this client listens to as many channels as the proxy allows"
+	errNoSuchClient     = "ERR No such client"
+	errClientID         = "ERR Invalid client ID"
+	errClientIDPositive = "ERR client-id should be greater than 0"
+	errMaxAge           = "ERR maxage is not an integer or out of range"
+	errMaxAgePositive   = "ERR maxage should be greater than 0"
+	errPauseTimeout     = "ERR timeout is not an integer or out of range"
+	errPauseNegative    = "ERR timeout is negative"
+	errPauseTooLong     = "ERR timeout is out of range"
+	errSlowCount        = "ERR count should be greater than or equal to -1"
+	errMonitors         = "ERR too many clients of this tenant monitor already"
+	errMonitorKeyspace  = "ERR Replica can't interact with the keyspace" // Redis's words for a monitor too
+	errPauseMode        = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 )
+
+// What a node of a Redis Cluster says, or a server that is none.
+const (
+	errNoCluster   = "ERR This instance has cluster support disabled"
+	errNoEndpoint  = "ERR this listener has no address that the nodes of a cluster could be told by; its advertise must name some"
+	errNoSlotIndex = "ERR the backend of this tenant keeps no index of slots; only a Redis Cluster does"
+	errSlot        = "ERR Invalid slot"
+	errSlotOrCount = "ERR Invalid slot or number of keys"
+	errClusterMove = "ERR MOVE is not allowed in cluster mode"
+	errClusterCopy = "ERR Copying to another database is not allowed in cluster mode"
+)
+
+func errClientKind(name []byte) string { return "ERR Unknown client type '" + oneLine(name) + "'" }
+
+func errNoSuchUser(name []byte) string { return "ERR No such user '" + oneLine(name) + "'" }
+
+// errSubcommandSyntax is Redis's text for a subcommand whose arity allows more than its options do.
+func errSubcommandSyntax(container string, sub []byte) string {
+	return "ERR unknown subcommand or wrong number of arguments for '" + oneLine(sub) + "'. Try " + container + " HELP."
+}
 
 func errNotSupportedYet(name string) string {
 	return "ERR '" + name + "' needs a connection of its own, which is not supported yet by this proxy"
@@ -63,6 +97,45 @@ func errAdmin(name string) string {
 	return "NOPERM '" + name + "' concerns the operation of the backend and is not available through this proxy"
 }
 
+func errUnknownNode(id []byte) string { return "ERR Unknown node " + oneLine(id) }
+
+func errStateful(name string) string {
+	return "ERR '" + name + "' may change the state of a connection that others use too and is not served by this proxy, which does not know it"
+}
+
+func errKeysUnknown(name string) string {
+	return "ERR '" + name + "' has keys whose places the backend does not tell, so the node is not known; it is not supported on a cluster"
+}
+
+func errReplication(name string) string {
+	return "ERR '" + name + "' would make the connection another one than a client's, which this proxy does not pass through; ask the backend directly"
+}
+
+const errGenpass = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+
+func errACLUsage(sub []byte) string {
+	return "ERR unknown subcommand or wrong number of arguments for '" + oneLine(sub) + "'. Try ACL HELP."
+}
+
+// errSettings is for CONFIG GET when the backend cannot be asked.
+func errSettings(err error) string {
+	if errors.Is(err, upstream.ErrAskedTooMuch) {
+		return "ERR too many questions to the backend; try again"
+	}
+	return "ERR upstream unavailable: the backend cannot be asked for its settings"
+}
+
+// errLearning is for a command outside the table about which the backend could not be asked.
+func errLearning(err error) string {
+	switch {
+	case errors.Is(err, upstream.ErrRefused):
+		return "ERR this command is unknown to the proxy and the backend does not tell about it (COMMAND INFO is refused)"
+	case errors.Is(err, upstream.ErrAskedTooMuch):
+		return "ERR too many commands that are unknown to the proxy are being asked about; the command was not executed, try again"
+	}
+	return "ERR upstream unavailable: the backend cannot be asked about this command" + executed(false)
+}
+
 func errOneNode(name string) string {
 	return "ERR '" + name + "' would see one node of the cluster only, which is not supported yet by this proxy"
 }
@@ -70,6 +143,14 @@ func errOneNode(name string) string {
 func errDatabase(database int) string {
 	return fmt.Sprintf("NOPERM this tenant may not use database %d", database)
 }
+
+// Of commands over all shards.
+const (
+	errCursor         = "ERR invalid cursor"
+	errCursorTooLarge = "ERR the cursor of a node is too large to be carried in that of the cluster"
+	errUnexpectedScan = "ERR a node sent an unexpected reply to SCAN"
+	errSwapDB         = "ERR SWAPDB is not allowed in cluster mode"
+)
 
 // errFailed is what the client gets instead of a reply.
 func errFailed(f pipe.Failure, timeout time.Duration) string {
@@ -107,4 +188,13 @@ func errNotSent(outcome upstream.Outcome, inDoubt bool) string {
 	default:
 		return "ERR upstream unavailable: the node of this key cannot be reached" + executed(inDoubt)
 	}
+}
+
+// errPartlyDone tells of a command that some primaries have done and others have not.
+func errPartlyDone(name string, done, all int, refusal string) string {
+	return fmt.Sprintf("ERR '%s' was done on %d of %d primaries only, so they differ now; another said: %s", name, done, all, refusal)
+}
+
+func errSharedScripting(name string) string {
+	return "NOPERM '" + name + "' concerns what all tenants of this backend share and is not available through this proxy"
 }

@@ -66,7 +66,7 @@ func (s *Session) renderInfo(wanted map[string]bool, n *tenantNumbers) string {
 	}
 	uptime := int64(time.Since(shared.started).Seconds())
 	section("Server",
-		"redis_version:"+shared.Settings.RedisVersion, "redis_mode:standalone", "sluice_version:"+shared.Settings.Version,
+		"redis_version:"+shared.Settings.RedisVersion, "redis_mode:"+s.redisMode(), "sluice_version:"+shared.Settings.Version,
 		"os:"+runtime.GOOS, "arch_bits:64", fmt.Sprintf("process_id:%d", os.Getpid()), "run_id:"+shared.runID,
 		fmt.Sprintf("uptime_in_seconds:%d", uptime), fmt.Sprintf("uptime_in_days:%d", uptime/86400))
 	section("Clients", fmt.Sprintf("connected_clients:%d", n.clients), "blocked_clients:0")
@@ -74,7 +74,7 @@ func (s *Session) renderInfo(wanted map[string]bool, n *tenantNumbers) string {
 	section("Persistence", "loading:0")
 	section("Stats", fmt.Sprintf("total_commands_processed:%d", n.commands), fmt.Sprintf("total_error_replies:%d", n.failures))
 	section("Replication", "role:master", "connected_slaves:0")
-	section("Cluster", "cluster_enabled:0")
+	section("Cluster", "cluster_enabled:"+s.clusterEnabled())
 	section("Sluice", append([]string{"tenant:" + s.tenant.Name, "user:" + tenantUser(s)}, classLines(n)...)...)
 	return b.String()
 }

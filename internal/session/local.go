@@ -12,6 +12,9 @@ import (
 // runLocal answers what the proxy itself answers. Commands that change how the session is served are barriers: what was
 // sent before them is settled first. It returns false when the command must wait.
 func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
+	if cmd.Class == command.ClassCluster {
+		return s.runCluster(cmd, args)
+	}
 	if changesSession(cmd.Name) && s.head != nil {
 		return false
 	}
@@ -20,6 +23,9 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 	}
 	if s.stats != nil {
 		s.stats.observe(cmd.Class, 0)
+	}
+	if s.worker.slowAfter <= 0 {
+		s.noteLocal(cmd, args)
 	}
 	switch cmd.Name {
 	case "ping":
@@ -43,8 +49,8 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 		s.replyLocal([]byte("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"))
 	case "info":
 		s.info(args[1:])
-	case "readonly", "readwrite", "asking":
-		s.replyOK()
+	case "monitor":
+		return s.startMonitor()
 	default:
 		return s.runContainer(cmd, args)
 	}
@@ -69,11 +75,21 @@ func changesTarget(name string) bool {
 	return false
 }
 
-// runContainer answers the subcommands of COMMAND and CLIENT.
+// runContainer answers the subcommands of COMMAND, CONFIG, ACL and CLIENT.
 func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 	if cmd.Name == "command" || cmd.Parent != nil && cmd.Parent.Name == "command" {
 		s.replyLocal(command.AppendReply(nil, args, int(s.protocol)))
 		return true
+	}
+	switch {
+	case cmd.Parent != nil && cmd.Parent.Name == "config":
+		s.configCommand(cmd, args)
+		return true
+	case cmd.Parent != nil && cmd.Parent.Name == "acl":
+		s.aclCommand(cmd, args)
+		return true
+	case cmd.Parent != nil && cmd.Parent.Name == "slowlog":
+		return s.slowlogCommand(cmd, args)
 	}
 	return s.client(cmd, args)
 }
@@ -99,6 +115,7 @@ func (s *Session) reset() {
 	s.transaction = nil
 	s.dropPin()
 	s.leaveChannels()
+	s.stopMonitor()
 	s.leave()
 	s.tenant, s.user, s.local = nil, nil, nil
 	s.limits = &s.worker.strict
@@ -118,8 +135,10 @@ func (s *Session) selectDatabase(arg []byte) {
 		s.appendError(errNotInteger)
 	case v != int64(int32(v)):
 		s.appendError(errNotInt32)
-	case s.sharded && database != 0:
+	case s.slotted && database != 0:
 		s.appendError(errSharded)
+	case s.fronted:
+		s.replyOK() // its only database is shown as 0, whichever it is
 	case database < 0:
 		s.appendError(errIndexRange)
 	case !s.tenant.Allows(database):

@@ -4,6 +4,7 @@ import (
 	"github.com/sluiceproxy/sluice/internal/command"
 	"github.com/sluiceproxy/sluice/internal/pipe"
 	"github.com/sluiceproxy/sluice/internal/route"
+	"github.com/sluiceproxy/sluice/internal/upstream"
 )
 
 // pending is a command without a reply: in flight on a pipe, split into parts, or answered here and waiting for its
@@ -24,7 +25,9 @@ type pending struct {
 	got     int    // bytes of the reply so far
 	written []byte // reply that waits for its turn
 
-	abandoned *abandoned // of a blocking pop whose client has gone
+	abandoned *abandoned                            // of a blocking pop whose client has gone
+	script    *upstream.Script                      // that the command runs by its name; nil: none that is remembered
+	amend     func(p *pending, reply []byte) []byte // corrects a reply that comes whole; nil: it is passed on as it is
 
 	parent *pending // of a part
 	part   int

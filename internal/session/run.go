@@ -22,27 +22,40 @@ func (s *Session) run(raw []byte) bool {
 	}
 	cmd := command.Lookup(args[0])
 	if cmd == nil {
-		return s.unknown(args)
+		var done bool
+		if cmd, done = s.learn(args); cmd == nil {
+			return done
+		}
 	}
 	if len(cmd.Subcommands) > 0 {
 		sub, err := cmd.Resolve(args)
 		if err != nil {
-			return s.refuse("ERR " + err.Error())
+			var done bool
+			if sub, done = s.learnSub(cmd, args, err); sub == nil {
+				s.lastName = ""
+				return done
+			}
 		}
 		cmd = sub
 	}
+	s.lastName = cmd.Name
 	if !cmd.CheckArity(len(args)) {
 		return s.refuse("ERR " + command.WrongArity(cmd.Name))
 	}
 	if s.tenant == nil && cmd.Flags&command.NoAuth == 0 {
 		return s.refuse(errNoAuth)
 	}
-	s.lastName = cmd.Name
 	if s.channels != nil && s.protocol == 2 && s.subscribed() && !allowedWhileSubscribed(cmd.Name) {
 		return s.refuse(errSubscribed(cmd.Name))
 	}
+	if s.stats != nil && s.stats.attention && !w.attending {
+		return s.attend(cmd, args, raw)
+	}
 	if s.transaction != nil && !endsQueueing(cmd.Name) {
 		return s.enqueue(cmd, args, raw)
+	}
+	if s.trusted && ofBackend(cmd) {
+		return s.runTrusted(cmd, args, raw)
 	}
 	switch cmd.KindFor(args) {
 	case command.KindLocal:
@@ -51,13 +64,20 @@ func (s *Session) run(raw []byte) bool {
 		return s.runDedicated(cmd, args, raw)
 	case command.KindFanOut:
 		return s.runFanOut(cmd, args, raw)
+	case command.KindPublish:
+		return s.publish(cmd, args, raw)
 	case command.KindAdmin:
-		return s.refuse(errAdmin(cmd.Name))
+		return s.refuse(s.adminProblem(cmd.Name))
+	case command.KindLearned:
+		return s.runLearned(cmd, args, raw)
 	default:
-		if cmd.Class == command.ClassGeneric {
+		switch cmd.Class {
+		case command.ClassGeneric:
 			if problem := s.trespass(cmd, args); problem != "" {
 				return s.refuse(problem)
 			}
+		case command.ClassScripting:
+			return s.runScript(cmd, args, raw)
 		}
 		return s.forward(cmd, args, raw)
 	}
@@ -66,12 +86,17 @@ func (s *Session) run(raw []byte) bool {
 // unknown refuses a command that does not exist. As Redis does, it closes without a reply what looks like an HTTP
 // request: a web page may make a browser send one, with commands in its body.
 func (s *Session) unknown(args [][]byte) bool {
-	if bytes.EqualFold(args[0], httpHost) || bytes.EqualFold(args[0], httpPost) {
+	s.lastName = ""
+	if looksLikeHTTP(args[0]) {
 		s.worker.Stats.ProtocolErrors++
 		s.finish()
 		return true
 	}
 	return s.refuse("ERR " + command.UnknownCommand(args))
+}
+
+func looksLikeHTTP(name []byte) bool {
+	return bytes.EqualFold(name, httpHost) || bytes.EqualFold(name, httpPost)
 }
 
 var (
@@ -98,7 +123,7 @@ func (s *Session) forward(cmd *command.Command, args [][]byte, raw []byte) bool 
 	}
 	w := s.worker
 	at := route.NoSlot
-	if s.sharded {
+	if s.slotted {
 		var decision route.Decision
 		decision, at, w.keys = route.Decide(cmd, args, s.tenant.CrossSlot, w.keys)
 		switch decision {

@@ -39,16 +39,18 @@ type Session struct {
 	scan   resp.CommandScanner
 	limits *resp.CommandLimits
 
-	id       uint64
-	protocol int8 // 2 or 3
-	mode     Mode
-	barrier  bool // a command waits for an answer from off the loop, or must be alone: nothing is consumed
-	stopped  bool // unconsumed input may be left: look again when something is settled
-	loose    bool // the command at hand must be encoded anew
-	reply    replyMode
-	drain    bool // close as soon as nothing is owed and nothing that has come waits
-	deaf     bool // nothing more of what comes is begun; set after drain
-	inData   bool // Data is running: what is owed is not known before its end
+	id        uint64
+	protocol  int8 // 2 or 3
+	mode      Mode
+	barrier   bool // a command waits for an answer from off the loop, or must be alone: nothing is consumed
+	stopped   bool // unconsumed input may be left: look again when something is settled
+	loose     bool // the command at hand must be encoded anew
+	reply     replyMode
+	drain     bool // close as soon as nothing is owed and nothing that has come waits
+	deaf      bool // nothing more of what comes is begun; set after drain
+	postponed bool // the next command waits for the end of a pause
+	noEvict   bool // what CLIENT NO-EVICT said
+	inData    bool // Data is running: what is owed is not known before its end
 
 	registry *tenant.Registry // of the table that tenant was taken from
 	tenant   *tenant.Tenant   // nil: not authenticated
@@ -56,7 +58,10 @@ type Session struct {
 	stats    *tenantStats
 	local    *upstream.Local // the loop's part of the tenant's cluster
 	epoch    uint32          // of local, under which the calls in flight were sent
-	sharded  bool
+	sharded  bool            // the backend divides its keys by slot
+	fronted  bool            // the client is shown a cluster
+	slotted  bool            // one of the two: the keys of a command must be in one slot
+	trusted  bool            // the tenant operates its backend
 	target   upstream.Target
 	database int
 
@@ -76,10 +81,12 @@ type Session struct {
 	wantsSince  int64 // since when the command at hand waits for a connection of its own; 0: it does not
 	ended       bool  // the client sends nothing more
 	channels    *subscriptions
+	monitor     *monitor   // the session is shown its tenant's commands
 	pushes      []byte     // messages that came in the middle of a reply
 	holds       []*pending // whose pipes wait, because the client takes a large reply too slowly
 
-	check *passwordCheck // that the session waits for
+	check  *passwordCheck // that the session waits for
+	lesson *lesson        // about the command at hand
 
 	moveTo     *Worker // another loop that the session has been asked to go to
 	bound      string  // tenant of the listener
@@ -88,6 +95,7 @@ type Session struct {
 	libVersion string
 	peer       string
 	listener   string
+	entry      int    // number of the listener
 	lastName   string // of the last command
 	created    int64
 	lastActive int64
@@ -98,8 +106,10 @@ type Session struct {
 
 // Origin is where a client came from.
 type Origin struct {
-	// Peer and Listener are addresses, for CLIENT LIST.
+	// Peer and Listener are addresses, for CLIENT LIST and for what a client in cluster mode is told.
 	Peer, Listener string
+	// Number is the listener's place in the configuration.
+	Number int
 	// Tenant is the one that the listener is bound to; empty: by AUTH.
 	Tenant string
 }
@@ -108,7 +118,7 @@ type Origin struct {
 func (w *Worker) New(from Origin) *Session {
 	s := &Session{
 		worker: w, id: w.shared.nextID.Add(1), protocol: 2, average: replyGuess, limits: &w.strict,
-		bound: from.Tenant, peer: from.Peer, listener: from.Listener,
+		bound: from.Tenant, peer: from.Peer, listener: from.Listener, entry: from.Number,
 		created: w.Loop.Now(), lastActive: w.Loop.Now(),
 	}
 	s.conn = w.Loop.NewConn(s, &w.Stats.Traffic)
@@ -118,6 +128,9 @@ func (w *Worker) New(from Origin) *Session {
 	s.become(w.snapshot().Registry.ForListener(from.Tenant), nil)
 	return s
 }
+
+// ID is what CLIENT ID tells the client.
+func (s *Session) ID() uint64 { return s.id }
 
 // Conn is the client's connection.
 func (s *Session) Conn() *loop.Conn { return s.conn }
@@ -130,6 +143,7 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	w := s.worker
 	if s.tenant == nil || s.tenant.Name != t.Name {
 		s.database = t.Databases[0]
+		s.leaveChannels() // they are another tenant's
 	}
 	s.leave()
 	s.registry, s.tenant, s.user = w.table.Registry, t, user
@@ -140,7 +154,9 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	s.local.Refresh()
 	s.local.Users++
 	s.epoch = s.local.Epoch()
-	s.sharded = s.local.Sharded()
+	s.sharded, s.fronted = s.local.Sharded(), t.Frontend == tenant.FrontCluster
+	s.slotted = s.sharded || s.fronted
+	s.trusted = t.Trusted
 	s.limits = &w.limits
 	s.retarget()
 }
@@ -343,6 +359,7 @@ func (s *Session) finish() {
 // Drain closes the session as soon as nothing of it is in flight. On its loop.
 func (s *Session) Drain() {
 	s.drain = true
+	s.worker.endPause(s.stats)
 	s.endIfSettled(s.conn.Unread() > 0)
 }
 
@@ -408,6 +425,7 @@ func (s *Session) Closed(error) {
 	s.salvage()
 	s.dropPin()
 	s.leaveChannels()
+	s.stopMonitor()
 	if s.check != nil {
 		s.check.abandoned.Store(true)
 	}
@@ -424,9 +442,10 @@ func (s *Session) Closed(error) {
 
 // checkLimits disconnects a client that is idle, or that leaves too much unread for too long.
 func (s *Session) checkLimits(now int64) {
+	s.sweepMonitor(now)
 	limits := &s.worker.shared.Settings
 	switch {
-	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient():
+	case limits.IdleTimeout > 0 && now-s.lastActive > int64(limits.IdleTimeout) && s.waitsForClient() && !s.postponed && s.monitor == nil:
 		s.worker.Stats.IdleClosed++
 		s.conn.Close(nil)
 	case s.overSince != 0 && now-s.overSince > int64(limits.OutputGrace),
@@ -441,7 +460,7 @@ func (s *Session) checkLimits(now int64) {
 func (s *Session) waitsForClient() bool {
 	switch s.mode {
 	case ModeNormal:
-		return s.head == nil && s.wants == nil
+		return s.head == nil && s.wants == nil && s.channels == nil // a client that listens may be silent
 	case ModeStreaming:
 		return s.stream.conn == nil || s.stream.conn.Pipe().Backlog() == 0
 	default:

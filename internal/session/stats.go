@@ -15,6 +15,12 @@ type tenantStats struct {
 	notSent uint64 // commands that no node could take
 	failed  [8]uint64
 	latency [command.ClassCount]*Histogram
+
+	// attention tells that commands of the tenant may not simply run: a pause holds them, or somebody watches.
+	attention bool
+	pause     *pause
+	watchers  []*watcher
+	slow      *slowlog
 }
 
 func (w *Worker) statsOf(name string) *tenantStats {

@@ -27,14 +27,31 @@ type streaming struct {
 	rest    resp.CommandRest
 	conn    *upstream.Dedicated // nil: what comes is read and dropped, because the command has been answered
 	pending *pending            // nil: answered
+	front   []string            // the arguments in front of the long one, for the slow log
+	whole   int64               // when the command had come whole; 0: it has not
 	ended   bool                // the command has been passed on whole
 }
 
 // beginStream starts to pass on a command of which b holds the beginning, up to within a long argument. It returns how
 // many bytes it took: all, or none when no connection is free and the client has to wait.
 func (s *Session) beginStream(b []byte) int {
-	_, start, _, argc, _ := s.scan.OpenBulk()
+	_, start, length, argc, _ := s.scan.OpenBulk()
 	cmd, at, problem := s.judgeStream(b[:start], argc)
+	if s.barrier { // the backend is asked about the command
+		s.stopped = true
+		s.conn.Pause()
+		return 0
+	}
+	if problem == "" && s.stats.attention {
+		switch {
+		case s.monitor != nil && !s.mayRunAsMonitor(cmd, nil):
+			problem = errMonitorKeyspace
+		case s.monitor == nil && s.heldByPause(cmd, nil):
+			s.postponed, s.stopped = true, true
+			s.conn.Pause()
+			return 0
+		}
+	}
 	var conn *upstream.Dedicated
 	if problem == "" {
 		s.epoch = s.local.Epoch()
@@ -64,6 +81,10 @@ func (s *Session) beginStream(b []byte) int {
 	p.Deadline = 0 // set when the command is whole
 	p.others++
 	s.stream.pending = p
+	if cmd.Kind == command.KindPublish {
+		p.amend = amendStreamed(b[:start])
+	}
+	s.noteStream(b[:start], length)
 	conn.Pipe().SendOpen(&p.Call, b)
 	return len(b)
 }
@@ -76,7 +97,9 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, "ERR unknown command: its name is too long"
 	}
 	if cmd = command.Lookup(args[0]); cmd == nil {
-		return nil, at, "ERR " + command.UnknownCommand(args)
+		if cmd, problem = s.learnStream(args); cmd == nil {
+			return nil, at, problem
+		}
 	}
 	cmd, err := cmd.Resolve(args)
 	if err != nil {
@@ -87,7 +110,13 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, "ERR " + command.WrongArity(cmd.Name)
 	case s.tenant == nil:
 		return nil, at, errNoAuth
-	case kind == command.KindDedicated:
+	case s.trespassScripting(cmd) != "":
+		return nil, at, errSharedScripting(cmd.Name)
+	case s.trusted && ofBackend(cmd):
+		return cmd, at, s.judgeTrusted(cmd)
+	case kind == command.KindLearned && s.judgeLearned(cmd) != "":
+		return nil, at, s.judgeLearned(cmd)
+	case kind == command.KindLearned && cmd.Flags&command.Blocking != 0, kind == command.KindDedicated:
 		return nil, at, errNotSupportedYet(cmd.Name)
 	case kind == command.KindAdmin:
 		return nil, at, errAdmin(cmd.Name)
@@ -97,8 +126,11 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, errArgumentTooLong // the database that they name may come behind the long argument
 	case kind == command.KindFanOut && s.sharded:
 		return nil, at, errArgumentTooLong
-	case !s.sharded:
+	case !s.sharded, cmd.AnyNode && !cmd.HasKeys():
 		return cmd, at, ""
+	}
+	if cmd.Class == command.ClassScripting {
+		return s.judgeScriptStream(cmd, args)
 	}
 	first := cmd.FirstKey
 	if first <= 0 || first >= len(args) {
@@ -145,7 +177,7 @@ func (s *Session) holdBack(st *streaming) {
 // endStream is called when the command has been passed on, or dropped, whole.
 func (s *Session) endStream() {
 	st := s.stream
-	st.ended = true
+	st.ended, st.whole = true, s.worker.Loop.Now()
 	s.mode = ModeNormal
 	if st.conn == nil {
 		s.stream = nil

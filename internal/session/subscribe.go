@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/loop"
 	"github.com/sluiceproxy/sluice/internal/upstream"
 	"github.com/sluiceproxy/sluice/pkg/slot"
 )
@@ -15,11 +16,12 @@ import (
 type subscriptions struct {
 	hub   *upstream.Hub
 	names [upstream.ChannelKinds]map[string]struct{}
-	// wish is what the node has not confirmed yet, wished its channels.
-	wish       *upstream.Subscribing
-	wishedKind upstream.ChannelKind
-	wished     []string
+	wish  *upstream.Subscribing // what the node has not confirmed yet
+	limit *loop.Timer           // how long it may take
 }
+
+// channelsMax bounds the channels, patterns and shard channels of one client: each costs the proxy some hundred bytes.
+const channelsMax = 100_000
 
 // count is the number that confirmations tell: channels and patterns together, shard channels by themselves.
 func (sub *subscriptions) count(kind upstream.ChannelKind) int {
@@ -72,19 +74,49 @@ func (s *Session) subscribe(kind upstream.ChannelKind, names []string) {
 			}
 		}
 	}
+	if sub, psub, ssub := s.subscriptionCounts(); sub+psub+ssub+len(names) > channelsMax {
+		s.refuse(errTooManyChannels)
+		return
+	}
 	if s.channels == nil {
 		s.channels = &subscriptions{hub: s.local.Hub()}
 	}
 	sub := s.channels
 	s.barrier = true
-	sub.wishedKind, sub.wished = kind, names
-	sub.wish = sub.hub.Subscribe(kind, names, func() { s.confirm(kind, names) })
+	sub.wish = sub.hub.Subscribe(kind, names, func(problem string) { s.told(kind, names, problem) })
+	if timeout := s.tenant.CommandTimeout; timeout > 0 && sub.wish != nil {
+		sub.limit = s.worker.Loop.After(timeout, func() {
+			sub.hub.Cancel(sub.wish)
+			s.told(kind, names, errNotSent(upstream.Unreachable, false))
+		})
+	}
+}
+
+// told ends the wait for the node, which has confirmed all channels or answered with an error.
+func (s *Session) told(kind upstream.ChannelKind, names []string, problem string) {
+	sub := s.channels
+	s.worker.Loop.Cancel(sub.limit)
+	sub.wish, sub.limit = nil, nil
+	s.barrier = false
+	if problem != "" {
+		s.forgetHub()
+		s.refuse(problem)
+	} else {
+		s.confirm(kind, names)
+	}
+	s.goOn()
+}
+
+// forgetHub ends the tie to the hub when the session listens to nothing.
+func (s *Session) forgetHub() {
+	if s.channels != nil && s.channels.wish == nil && !s.subscribed() {
+		s.channels = nil
+	}
 }
 
 // confirm joins the channels and tells the client, as Redis does, one by one.
 func (s *Session) confirm(kind upstream.ChannelKind, names []string) {
 	sub := s.channels
-	sub.wish, sub.wished = nil, nil
 	if sub.names[kind] == nil {
 		sub.names[kind] = make(map[string]struct{})
 	}
@@ -93,8 +125,6 @@ func (s *Session) confirm(kind upstream.ChannelKind, names []string) {
 		sub.hub.Join(kind, name, s)
 		s.push(s.appendConfirmation(nil, kind.SubscribeName(), &name, sub.count(kind)))
 	}
-	s.barrier = false
-	s.goOn()
 }
 
 // unsubscribe leaves the named channels, or all of the kind.
@@ -119,6 +149,7 @@ func (s *Session) unsubscribe(kind upstream.ChannelKind, names []string) {
 		}
 		s.push(s.appendConfirmation(nil, kind.UnsubscribeName(), &name, sub.count(kind)))
 	}
+	s.forgetHub()
 }
 
 // leaveChannels ends all that the session listens to, without telling the client.
@@ -129,8 +160,8 @@ func (s *Session) leaveChannels() {
 	}
 	s.channels = nil
 	if sub.wish != nil {
-		sub.wish.Cancel()
-		sub.hub.Release(sub.wishedKind, sub.wished)
+		s.worker.Loop.Cancel(sub.limit)
+		sub.hub.Cancel(sub.wish)
 		s.barrier = false
 	}
 	for kind := range sub.names {

@@ -19,6 +19,10 @@ type transaction struct {
 	count  int
 	slot   int32 // of the keys so far; route.NoSlot: none yet
 	broken bool  // a command was refused: EXEC aborts
+	torn   bool  // a client in cluster mode named keys of several slots: EXEC is refused
+	// scripts are those that the commands run by their names.
+	scripts []*upstream.Script
+	told    bool // it publishes: the numbers of receivers are to be corrected
 }
 
 // endsQueueing lists the commands that run at once although a transaction is being queued.
@@ -87,6 +91,10 @@ func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool 
 	}
 	tx.queue = append(tx.queue, raw...)
 	tx.count++
+	if cmd.Class == command.ClassScripting {
+		s.noteScript(cmd, args)
+	}
+	tx.told = tx.told || cmd.Kind == command.KindPublish
 	s.replyLocal(replyQueued)
 	return true
 }
@@ -99,6 +107,12 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 	switch kind := cmd.KindFor(args); {
 	case cmd.Flags&command.NoMulti != 0:
 		return errNotInMulti
+	case s.trusted && ofBackend(cmd):
+		return s.judgeTrusted(cmd)
+	case kind == command.KindLearned && s.judgeLearned(cmd) != "":
+		return s.judgeLearned(cmd)
+	case s.fronted && s.crossesSlots(cmd, args):
+		return errCrossSlot
 	case kind == command.KindAdmin:
 		return errAdmin(cmd.Name)
 	case kind == command.KindLocal && !runsInTransaction(cmd.Name):
@@ -109,7 +123,7 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 	if problem := s.trespass(cmd, args); problem != "" {
 		return problem
 	}
-	if !s.sharded || cmd.Kind == command.KindLocal {
+	if !s.slotted || cmd.Kind == command.KindLocal {
 		return ""
 	}
 	decision, at, keys := route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
@@ -123,6 +137,9 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 		return ""
 	case tx.slot == route.NoSlot:
 		tx.slot = at
+		return ""
+	case s.fronted:
+		tx.torn = true // as a node that has both slots would find at EXEC
 		return ""
 	}
 	return errCrossSlot
@@ -152,6 +169,9 @@ func (s *Session) exec() bool {
 	case tx.broken:
 		s.unpin()
 		return s.refuse(errExecAbort)
+	case tx.torn:
+		s.unpin()
+		return s.refuse(errCrossSlot)
 	case tx.count == 0 && s.pinned == nil:
 		s.replyLocal(replyNoElements)
 		return true
@@ -162,11 +182,15 @@ func (s *Session) exec() bool {
 	request = append(request, "*1\r\n$4\r\nEXEC\r\n"...)
 	p := s.newPending(command.ClassTransactions)
 	p.Preface = uint32(1 + tx.count)
+	if tx.told {
+		p.amend = amendExecuted
+	}
 	if s.pinned != nil {
 		s.pinned.releaseAfter = p
 		s.sendPinned(p, tx.slot, request)
 		return true
 	}
+	s.provideAll(p, tx.slot, tx.scripts)
 	s.submit(p, tx.slot, request)
 	return true
 }

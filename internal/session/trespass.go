@@ -9,8 +9,16 @@ import (
 // trespass tells why a command must not run that names a database, or empties all of them: it would reach what is not
 // the tenant's. What is malformed is left to the node to complain of.
 func (s *Session) trespass(cmd *command.Command, args [][]byte) (problem string) {
+	if cmd.Class == command.ClassScripting {
+		return s.trespassScripting(cmd)
+	}
 	if s.sharded {
 		return "" // there is one database only
+	}
+	if s.fronted {
+		if problem := s.leavesDatabase(cmd, args); problem != "" {
+			return problem
+		}
 	}
 	switch cmd.Name {
 	case "move":

@@ -26,6 +26,12 @@ type Settings struct {
 	Version string
 	// StreamThreshold is the length of one argument above which a command is passed on while it is received.
 	StreamThreshold int64
+	// SlowlogThreshold is the time from which a command is kept in its tenant's slow log; 0 keeps every command.
+	SlowlogThreshold time.Duration
+	// SlowlogLength is how many commands each tenant's slow log keeps; 0 turns it off.
+	SlowlogLength int
+	// MonitorRate is how many commands a client that monitors is shown in a second; 0 means 10,000.
+	MonitorRate int
 	// QueryBuffer is how long a command may be that is received whole; 0 means Redis's own bound, 1 GiB.
 	QueryBuffer int
 }
@@ -40,6 +46,7 @@ type Shared struct {
 	nextID   atomic.Uint64
 	auth     chan struct{}  // one token per password check that may run off the loops
 	checks   atomic.Int64   // password checks that run or wait
+	slow     sync.Map       // of tenants: the number of entries that their slow logs have had
 	checking sync.WaitGroup // their goroutines
 	started  time.Time
 	runID    string
@@ -47,6 +54,9 @@ type Shared struct {
 
 // NewShared makes what workers share.
 func NewShared(s Settings, runID string) *Shared {
+	if s.MonitorRate == 0 {
+		s.MonitorRate = 10_000
+	}
 	if s.QueryBuffer == 0 {
 		s.QueryBuffer = 1 << 30
 	}
@@ -72,10 +82,16 @@ type Worker struct {
 	limits    resp.CommandLimits
 	strict    resp.CommandLimits // before authentication
 	Stats     Stats
+	scripts   scriptViews
 
 	args [][]byte // of the command at hand; valid until the next
 	keys []int
-	buf  []byte // for replies and requests made here; valid until the next
+	// factName is the key of what the cluster is asked about; valid until the next.
+	factName []byte
+	buf      []byte // for replies and requests made here; valid until the next
+
+	slowAfter int64 // nanoseconds from which a command is slow
+	attending bool  // run is called for a command that attend has looked at
 }
 
 // Stats counts what the sessions of a loop did.
@@ -93,7 +109,7 @@ type Stats struct {
 // NewWorker makes the worker of a loop. It sweeps its sessions once a second.
 func NewWorker(l *loop.Loop, shared *Shared) *Worker {
 	w := &Worker{
-		Loop: l, shared: shared, tenants: make(map[string]*tenantStats),
+		Loop: l, shared: shared, slowAfter: shared.Settings.slowAfter(), tenants: make(map[string]*tenantStats),
 		limits: resp.DefaultLimits(), strict: resp.UnauthenticatedLimits(),
 		args: make([][]byte, 0, 64), keys: make([]int, 0, 64), buf: make([]byte, 0, 4096),
 	}

@@ -40,6 +40,35 @@ func (c CrossSlot) String() string {
 	return "split"
 }
 
+// Frontend says what a tenant's clients take the proxy for.
+type Frontend uint8
+
+const (
+	// FrontStandalone is a single server.
+	FrontStandalone Frontend = iota
+	// FrontCluster is a Redis Cluster, for clients in cluster mode.
+	FrontCluster
+)
+
+// ParseFrontend reads "standalone" or "cluster".
+func ParseFrontend(text string) (f Frontend, ok bool) {
+	switch text {
+	case "standalone":
+		return FrontStandalone, true
+	case "cluster":
+		return FrontCluster, true
+	}
+	return FrontStandalone, false
+}
+
+// String is what ParseFrontend reads, and what HELLO and INFO say.
+func (f Frontend) String() string {
+	if f == FrontCluster {
+		return "cluster"
+	}
+	return "standalone"
+}
+
 // Tenant is one isolated customer. It is not changed once a Registry has it;
 // a reload makes another, unless nothing about it changed.
 type Tenant struct {
@@ -48,7 +77,13 @@ type Tenant struct {
 	Databases []int            // databases it may use; the first is where sessions start
 	Users     map[string]*User // by name; empty when the tenant needs no password
 	CrossSlot CrossSlot
-	Closed    bool // nobody can be the tenant before it has a user
+	Frontend  Frontend
+
+	// Trusted says that the tenant owns its backend, which nobody else uses: it may operate it.
+	Trusted bool
+	// AdminModules lets it run commands outside the proxy's table that the backend flags as administrative.
+	AdminModules bool
+	Closed       bool // nobody can be the tenant before it has a user
 
 	ConnectTimeout time.Duration // 0: the cluster's own
 	CommandTimeout time.Duration
@@ -67,6 +102,9 @@ func (t *Tenant) equal(other *Tenant) bool {
 		slices.Equal(t.Databases, other.Databases) &&
 		maps.EqualFunc(t.Users, other.Users, func(a, b *User) bool { return *a == *b }) &&
 		t.CrossSlot == other.CrossSlot &&
+		t.Frontend == other.Frontend &&
+		t.Trusted == other.Trusted &&
+		t.AdminModules == other.AdminModules &&
 		t.Closed == other.Closed &&
 		t.ConnectTimeout == other.ConnectTimeout &&
 		t.CommandTimeout == other.CommandTimeout

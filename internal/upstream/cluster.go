@@ -47,11 +47,14 @@ type Cluster struct {
 	}
 
 	refresh  refresher
+	scripts  Scripts
+	facts    facts
 	stats    sharedStats
+	audience audience // of channels
 	stop     context.CancelFunc
 	stopping context.Context //nolint:containedctx // the life of the cluster's goroutines
 	running  sync.WaitGroup
-	dialing  sync.WaitGroup // dials asked for by loops; each posts its result
+	dialing  sync.WaitGroup // dials and questions of loops; each posts its result
 }
 
 var errClosed = errors.New("the cluster is closed")
@@ -84,6 +87,7 @@ func NewCluster(cfg Config, loops []*loop.Loop, log *zap.Logger) *Cluster {
 		c.locals = append(c.locals, newLocal(c, l))
 	}
 	c.refresh.init()
+	c.facts.init()
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -15,8 +16,13 @@ import (
 // the first database, because channels belong to none.
 var feedTarget = MakeTarget(2, 0) //nolint:gochecknoglobals // constant
 
-// messageMax bounds one message; a longer one closes the connection.
-const messageMax = 512<<20 + 64<<10
+const (
+	// messageMax bounds one message; a longer one closes the connection.
+	messageMax = 512<<20 + 64<<10
+	// feedLinger is how long a connection without subscriptions is kept: a client that subscribes and unsubscribes in turns
+	// must not cost a connection each time.
+	feedLinger = 2 * time.Second
+)
 
 var errFeed = errors.New("the node sent something that is no message")
 
@@ -26,19 +32,45 @@ type feed struct {
 	node    *node
 	conn    *loop.Conn
 	scan    resp.ReplyScanner
-	scanned int              // bytes of the unconsumed tail that the scanner has seen
-	count   int              // subscriptions
-	stale   map[staleKey]int // confirmations to come for subscriptions that have been forgotten
+	scanned int // bytes of the unconsumed tail that the scanner has seen
+	links   map[linkKey]*link
+	wanted  int     // links that a subscription wants
+	asked   []asked // what the node has not answered, oldest first: it answers in this order
+	idle    *loop.Timer
+	silent  bool // nothing has come since it was asked for a sign of life
 	buf     []byte
 	release func()
 }
 
+type linkKey struct {
+	kind ChannelKind
+	name string
+}
+
+// link is one channel at one feed, from when it is asked for until the node has confirmed that it sends no more.
+type link struct {
+	linkKey
+	feed    *feed
+	wanted  *subscription // nil: it has been unsubscribed
+	waiting int           // commands without an answer
+	counted bool          // the node counts the feed among the channel's clients
+}
+
+// asked is one command without an answer.
+type asked struct {
+	link       *link
+	subscribes bool
+}
+
 func newFeed(h *Hub, n *node) *feed {
-	f := &feed{hub: h, node: n}
+	f := &feed{hub: h, node: n, links: make(map[linkKey]*link)}
 	t := n.target(feedTarget)
 	f.conn = h.local.loop.NewConn(f, &t.traffic)
 	t.dial(func(link Link, err error) {
 		if err != nil {
+			if !n.retired && !h.local.closed {
+				t.markDown(err)
+			}
 			f.conn.Close(err)
 			return
 		}
@@ -46,6 +78,7 @@ func newFeed(h *Hub, n *node) *feed {
 			link.Drop()
 			return
 		}
+		t.markUp()
 		f.release = link.Release
 		if err := link.Attach(f.conn); err != nil {
 			f.conn.Close(err)
@@ -54,50 +87,134 @@ func newFeed(h *Hub, n *node) *feed {
 	return f
 }
 
-func (f *feed) send(command, channel string) {
-	f.buf = encodeCommand(f.buf[:0], command, channel)
-	f.conn.Append(f.buf)
+// subscribe asks the node for a channel.
+func (f *feed) subscribe(s *subscription) {
+	key := linkKey{s.kind, s.name}
+	l := f.links[key]
+	if l == nil {
+		l = &link{linkKey: key, feed: f}
+		f.links[key] = l
+	}
+	l.wanted, s.link = s, l
+	f.wanted++
+	f.hub.local.loop.Cancel(f.idle)
+	f.idle = nil
+	f.ask(l, true)
 }
 
-// forget ends a subscription; the last one ends the connection.
-func (f *feed) forget(s *subscription) {
-	f.count--
-	if f.count == 0 {
-		delete(f.hub.feeds, f.node.addr)
-		f.conn.Close(nil)
+// unsubscribe ends a subscription. The last one ends the connection, after a while.
+func (f *feed) unsubscribe(s *subscription) {
+	l := s.link
+	s.link, l.wanted = nil, nil
+	f.ask(l, false)
+	f.letGo()
+}
+
+// letGo notes that one link is wanted no more.
+func (f *feed) letGo() {
+	f.wanted--
+	if f.wanted > 0 || f.conn.Closed() {
 		return
 	}
-	f.send(unsubscribeNames[s.kind], s.name)
-	if s.outstanding > 0 {
-		if f.stale == nil {
-			f.stale = make(map[staleKey]int)
-		}
-		f.stale[staleKey{s.kind, s.name}] += s.outstanding
+	f.idle = f.hub.local.loop.After(feedLinger, func() { f.conn.Close(nil) })
+}
+
+func (f *feed) ask(l *link, subscribes bool) {
+	names := &unsubscribeNames
+	if subscribes {
+		names = &subscribeNames
+	}
+	l.waiting++
+	f.asked = append(f.asked, asked{l, subscribes})
+	f.buf = encodeCommand(f.buf[:0], names[l.kind], l.name)
+	f.conn.Append(f.buf)
+	if cap(f.buf) > 64<<10 {
+		f.buf = nil
 	}
 }
 
-// isStale reports whether a confirmation is for a subscription that has been forgotten since it was asked for.
-func (f *feed) isStale(kind ChannelKind, name []byte) bool {
-	if len(f.stale) == 0 {
-		return false
+// setCounted notes whether the node counts the feed among a channel's clients.
+func (l *link) setCounted(counted bool) {
+	if l.counted == counted {
+		return
 	}
-	key := staleKey{kind, string(name)}
-	if f.stale[key] == 0 {
-		return false
+	l.counted = counted
+	more := 1
+	if !counted {
+		more = -1
 	}
-	if f.stale[key]--; f.stale[key] == 0 {
-		delete(f.stale, key)
-	}
-	return true
+	l.feed.hub.local.cluster.audience.addFeeds(l.kind, l.name, l.feed.node.addr, more)
 }
 
-type staleKey struct {
-	kind ChannelKind
-	name string
+// expects reports whether the next answer is this one.
+func (f *feed) expects(kind ChannelKind, name []byte, subscribes bool) bool {
+	return len(f.asked) > 0 && f.asked[0].subscribes == subscribes && f.asked[0].link.kind == kind && f.asked[0].link.name == string(name)
 }
+
+// answered takes the node's answer to the oldest command; refusal is an error line, nil for a confirmation.
+func (f *feed) answered(refusal []byte) {
+	a := f.asked[0]
+	f.asked = f.asked[1:]
+	if len(f.asked) == 0 {
+		f.asked = nil
+	}
+	l := a.link
+	l.waiting--
+	l.setCounted(a.subscribes && refusal == nil)
+	switch {
+	case l.waiting > 0:
+	case l.wanted == nil:
+		delete(f.links, l.linkKey)
+	case refusal != nil:
+		s := l.wanted
+		l.wanted = nil
+		delete(f.links, l.linkKey)
+		f.letGo()
+		f.hub.refused(s, refusal)
+	default:
+		f.hub.confirmed(l.wanted)
+	}
+}
+
+// ended notes that a node has ended a subscription by itself, as it does when a slot moves away.
+func (f *feed) ended(kind ChannelKind, name []byte) {
+	l := f.links[linkKey{kind, string(name)}]
+	if l == nil {
+		return
+	}
+	l.setCounted(false)
+	if l.wanted == nil || l.waiting > 0 {
+		return // the answer to what is under way decides
+	}
+	s := l.wanted
+	l.wanted = nil
+	delete(f.links, l.linkKey)
+	f.letGo()
+	f.hub.local.cluster.RequestRefresh()
+	f.hub.orphan(s)
+}
+
+// beat asks for a sign of life, and gives the connection up when none has come since the last time.
+func (f *feed) beat() {
+	if !f.conn.Attached() {
+		return // dialling has a timeout of its own
+	}
+	if f.silent {
+		f.conn.Close(errSilentFeed)
+		return
+	}
+	f.silent = true
+	f.conn.Append(pingCommand)
+}
+
+var (
+	errSilentFeed = errors.New("the node sent nothing, not even an answer to PING")
+	pingCommand   = []byte("*1\r\n$4\r\nPING\r\n") //nolint:gochecknoglobals // constant
+)
 
 // Data implements loop.Handler: it cuts the input into messages and confirmations.
 func (f *feed) Data(b []byte) int {
+	f.silent = false
 	start := 0
 	for start < len(b) {
 		n, done, err := f.scan.Feed(b[start+f.scanned:])
@@ -129,32 +246,57 @@ func (f *feed) Data(b []byte) int {
 
 // whole handles one message, confirmation or error.
 func (f *feed) whole(b []byte) {
-	if b[0] == '-' { // -MOVED to a shard subscription, or no permission
-		f.hub.local.cluster.RequestRefresh()
-		f.conn.Close(errFeed)
+	switch {
+	case b[0] == '+': // PONG, while nothing is subscribed
+		return
+	case b[0] == '-' && len(f.asked) > 0: // MOVED to a shard subscription, or no permission
+		f.answered(b)
 		return
 	}
-	kind, name, ok := splitMessage(b)
-	if !ok {
+	what, name, ok := splitMessage(b)
+	if !ok || !f.heard(string(what), name, b) {
 		f.conn.Close(errFeed)
-		return
 	}
-	switch string(kind) {
+}
+
+// heard handles what a node sends to subscribers. It returns false when that makes no sense.
+func (f *feed) heard(what string, name, b []byte) bool {
+	switch what {
+	case "pong":
+		return true
 	case "message":
-		f.hub.message(Channel, name, b)
+		f.hub.message(f, Channel, name, b)
+		return true
 	case "pmessage":
-		f.hub.message(Pattern, name, b)
+		f.hub.message(f, Pattern, name, b)
+		return true
 	case "smessage":
-		f.hub.message(ShardChannel, name, b)
-	case "subscribe":
-		f.hub.confirmedBy(f, Channel, name)
-	case "psubscribe":
-		f.hub.confirmedBy(f, Pattern, name)
-	case "ssubscribe":
-		f.hub.confirmedBy(f, ShardChannel, name)
-	case "sunsubscribe":
-		f.hub.ended(f, ShardChannel, name)
+		f.hub.message(f, ShardChannel, name, b)
+		return true
 	}
+	for kind := range ChannelKinds {
+		subscribes := what == subscribeNames[kind]
+		switch {
+		case !subscribes && what != unsubscribeNames[kind]:
+		case f.expects(kind, name, subscribes):
+			f.answered(nil)
+			return true
+		case !subscribes:
+			f.ended(kind, name)
+			return true
+		}
+	}
+	return false
+}
+
+// passing reports whether an error may be gone after a while, or at another node.
+func passing(line []byte) bool {
+	for _, prefix := range []string{"-MOVED ", "-ASK ", "-TRYAGAIN", "-CLUSTERDOWN", "-LOADING", "-MASTERDOWN", "-BUSY"} {
+		if bytes.HasPrefix(line, []byte(prefix)) {
+			return true
+		}
+	}
+	return false
 }
 
 // splitMessage reads the first two elements of a message: its kind and the channel or pattern.
@@ -192,11 +334,16 @@ func (f *feed) EOF() { f.conn.Close(io.ErrUnexpectedEOF) }
 
 // Closed implements loop.Handler.
 func (f *feed) Closed(err error) {
+	lc := f.hub.local
+	lc.loop.Cancel(f.idle)
 	if f.release != nil {
 		f.release()
+		if err != nil {
+			lc.Stats.FeedsLost++
+		}
 	}
-	if err != nil && !f.hub.local.closed {
-		f.hub.local.cluster.log.Warn("subscription connection lost; subscribing again", zap.String("node", f.node.alias), zap.Error(hideAddress("connection", err)))
+	if err != nil && !lc.closed {
+		lc.cluster.log.Warn("subscription connection lost; subscribing again", zap.String("node", f.node.alias), zap.Error(hideAddress("connection", err)))
 	}
 	f.hub.lost(f)
 }

@@ -36,6 +36,7 @@ type Local struct {
 	hub      *Hub                   // nil: no session has subscribed
 	counts   map[string]*nodeCounts // by alias
 	random   *rand.Rand
+	facts    map[string]remembered
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
 	Stats LocalStats
@@ -47,6 +48,8 @@ type LocalStats struct {
 	Retried                           uint64
 	Late                              uint64
 	Exhausted                         uint64 // sessions that waited in vain for a dedicated connection
+	ScriptsProvided                   uint64 // SCRIPT LOADs in front of calls
+	FeedsLost                         uint64
 }
 
 func newLocal(c *Cluster, l *loop.Loop) *Local {
@@ -54,7 +57,7 @@ func newLocal(c *Cluster, l *loop.Loop) *Local {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
+	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), facts: make(map[string]remembered), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
 	lc.Refresh()
 	return lc
 }
@@ -106,18 +109,12 @@ func (lc *Local) Shards() int {
 	return len(lc.view.Shards)
 }
 
-// ShardSlots names every shard that serves slots by one of them, in the order of the slots.
-func (lc *Local) ShardSlots() []int32 {
+// Covered is the number of slots that some node serves.
+func (lc *Local) Covered() int {
 	if lc.view == nil {
-		return nil
+		return 0
 	}
-	slots := make([]int32, 0, len(lc.view.Shards))
-	for i := range lc.view.Shards {
-		if ranges := lc.view.Shards[i].Slots; len(ranges) > 0 {
-			slots = append(slots, int32(ranges[0].First))
-		}
-	}
-	return slots
+	return lc.view.Covered()
 }
 
 // Sharded reports whether keys are divided over nodes by slot.
@@ -143,6 +140,9 @@ func (lc *Local) nodeFor(slot int32, lane uint32, key Target) *node {
 		return lc.nodes[0]
 	}
 	if slot < 0 {
+		if slot < -1 {
+			return lc.primaryNamed(slot)
+		}
 		return lc.anyPrimary(lane, key)
 	}
 	i := lc.view.Primary(uint16(slot))
@@ -215,6 +215,9 @@ func (lc *Local) sendAgain(n *node, p *pipe.Pipe, c *pipe.Call, f pipe.Failure, 
 		}
 		if outcome == Sent {
 			lc.Stats.Retried++
+			if s := scriptOf(c); s != nil {
+				n.provide(p, c, s)
+			}
 			if asking {
 				p.Send(newAsking(c), askingCommand)
 			}

@@ -25,6 +25,8 @@ type nodeNumbers struct {
 // numbers are what the loops' parts of a cluster counted.
 type numbers struct {
 	local  LocalStats
+	feeds  int
+	subs   [ChannelKinds]int // channels that loops have subscribed to
 	nodes  map[string]*nodeNumbers
 	counts map[string]*nodeCounts
 }
@@ -106,6 +108,14 @@ func (c *Cluster) collectCluster(count func(*prometheus.Desc, uint64, ...string)
 	count(desc("upstream_resent_total", "Commands sent again after a redirect or a lost connection."), sum.local.Retried)
 	count(desc("upstream_late_replies_total", "Replies that came after their command had timed out and were dropped."), sum.local.Late)
 	count(desc("dedicated_exhausted_total", "Commands refused because no connection of the session's own was free in time."), sum.local.Exhausted)
+	gauge(desc("subscription_connections", "Upstream connections that bring messages of channels."), float64(sum.feeds))
+	count(desc("subscription_connections_lost_total", "Such connections that were lost: what was published until the next one was subscribed did not reach the clients."),
+		sum.local.FeedsLost)
+	for kind, n := range sum.subs {
+		gauge(desc("subscriptions", "Channels that loops have subscribed to, each for all of its clients.", "kind"), float64(n), channelKindNames[kind])
+	}
+	count(desc("scripts_provided_total", "Scripts that a node was given ahead of a command which runs them."), sum.local.ScriptsProvided)
+	gauge(desc("script_memory_bytes", "Scripts that are remembered in order to give them to nodes."), float64(c.scripts.Bytes()))
 	errs := desc("upstream_errors_total", "Commands that failed on the way to or at a node.", "node", "reason")
 	dials := desc("upstream_dials_total", "Attempts to connect to a node.", "node", "result")
 	for alias, n := range sum.counts {
@@ -139,6 +149,14 @@ func (lc *Local) addTo(sum *numbers) {
 	sum.local.Retried += s.Retried
 	sum.local.Late += s.Late
 	sum.local.Exhausted += s.Exhausted
+	sum.local.FeedsLost += s.FeedsLost
+	if lc.hub != nil {
+		sum.feeds += len(lc.hub.feeds)
+		for kind := range lc.hub.channels {
+			sum.subs[kind] += len(lc.hub.channels[kind])
+		}
+	}
+	sum.local.ScriptsProvided += s.ScriptsProvided
 	for alias, n := range lc.counts {
 		sum.countsOf(alias).add(n)
 	}

@@ -21,6 +21,9 @@ type node struct {
 	targets []*target
 	retired bool      // no longer in the topology
 	waiting []*Waiter // for a dedicated connection, oldest first
+	// provided are the scripts that the node has been given, since the caches were emptied for the flushes-th time.
+	provided map[provided]bool
+	flushes  uint64
 }
 
 func (n *node) target(key Target) *target {

@@ -48,6 +48,7 @@ func (t *target) Lost(p *pipe.Pipe, calls []pipe.LostCall, err error) {
 		}
 	}
 	t.beside, _ = remove(t.beside, p)
+	t.node.forgetProvided()
 	lc := t.node.local
 	reason := pipe.Lost
 	switch {

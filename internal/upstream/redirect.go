@@ -38,6 +38,10 @@ func (t *target) ErrorReply(_ *pipe.Pipe, c *pipe.Call, line []byte) bool {
 		if kind, slot, addr, _ := topology.ParseRedirect(line); kind != topology.RedirectNone {
 			return t.redirected(c, kind, slot, addr)
 		}
+	case 'N':
+		if bytes.HasPrefix(line, noScriptPrefix) {
+			return t.noScript(c, line)
+		}
 	case 'T':
 		if bytes.HasPrefix(line, []byte("-TRYAGAIN")) {
 			t.node.local.Stats.TryAgain++

@@ -16,6 +16,11 @@ var kinds = map[string]string{
 	"time":   "Local",
 	"role":   "Local", // a node's answer would tell addresses
 	"client": "Local", // the rest of it below
+	// The cluster is that of the proxies, if any; what would change it is refused there.
+	"cluster":    "Local",
+	"config|get": "Local", "config|help": "Local", // what of it the proxy shows
+	"acl|cat": "Local", "acl|genpass": "Local", "acl|help": "Local", "acl|whoami": "Local",
+	"monitor": "Local", "slowlog": "Local", // the tenant's own
 
 	// Split by slot and merged.
 	"del": "Split", "exists": "Split", "mget": "Split", "mset": "Split", "touch": "Split", "unlink": "Split",
@@ -24,8 +29,15 @@ var kinds = map[string]string{
 	"dbsize": "FanOut", "flushall": "FanOut", "flushdb": "FanOut", "keys": "FanOut", "lastsave": "FanOut",
 	"randomkey": "FanOut", "scan": "FanOut",
 	"script|exists": "FanOut", "script|flush": "FanOut", "script|kill": "FanOut", "script|load": "FanOut",
+	"script|show":     "FanOut",
 	"function|delete": "FanOut", "function|dump": "FanOut", "function|flush": "FanOut", "function|kill": "FanOut",
 	"function|list": "FanOut", "function|load": "FanOut", "function|restore": "FanOut", "function|stats": "FanOut",
+
+	"pubsub|channels": "FanOut", "pubsub|numpat": "FanOut", "pubsub|numsub": "FanOut",
+	"pubsub|shardchannels": "FanOut", "pubsub|shardnumsub": "FanOut",
+
+	// The answer counts clients, of whom the node sees the proxy only.
+	"publish": "Publish", "spublish": "Publish",
 
 	// A connection of its own: transactions, blocking, subscriptions, streams of another kind, client-side caching.
 	"discard": "Dedicated", "exec": "Dedicated", "multi": "Dedicated", "unwatch": "Dedicated", "watch": "Dedicated",
@@ -33,18 +45,17 @@ var kinds = map[string]string{
 	"brpoplpush": "Dedicated", "bzmpop": "Dedicated", "bzpopmax": "Dedicated", "bzpopmin": "Dedicated",
 	"psubscribe": "Dedicated", "punsubscribe": "Dedicated", "ssubscribe": "Dedicated", "subscribe": "Dedicated",
 	"sunsubscribe": "Dedicated", "unsubscribe": "Dedicated",
-	"monitor": "Dedicated", "psync": "Dedicated", "sync": "Dedicated",
+	"psync": "Dedicated", "sync": "Dedicated",
 	"client|caching": "Dedicated", "client|getredir": "Dedicated", "client|tracking": "Dedicated",
 	"client|trackinginfo": "Dedicated",
 	// These wait for the writes of their own connection and let nothing pass meanwhile.
 	"wait": "Dedicated", "waitaof": "Dedicated",
 
 	// The backend's operation: refused.
-	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "cluster": "Admin", "config": "Admin",
+	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "config": "Admin",
 	"debug": "Admin", "failover": "Admin", "latency": "Admin", "module": "Admin", "pfdebug": "Admin",
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
-	"shutdown": "Admin", "slaveof": "Admin", "slowlog": "Admin", "swapdb": "Admin",
-	"client|kill": "Admin", "client|pause": "Admin", "client|unpause": "Admin",
+	"shutdown": "Admin", "slaveof": "Admin", "swapdb": "Admin",
 	"memory|doctor": "Admin", "memory|malloc-stats": "Admin", "memory|purge": "Admin", "memory|stats": "Admin",
 	"script|debug": "Admin", // turns a shared connection into a debugger's
 }
@@ -71,6 +82,7 @@ var arities = map[string]int{
 var added = []*row{
 	extra("7.2.0", "client|no-touch", 3, "connection", "noscript loading stale", "slow connection", "",
 		"Controls whether commands sent by the client affect the LRU/LFU of accessed keys."),
+	extra("7.2.0", "cluster|myshardid", 2, "cluster", "stale", "slow", "", "Returns the shard ID of a node."),
 	extra("7.2.0", "client|setinfo", 4, "connection", "noscript loading stale", "slow connection", "",
 		"Sets information specific to the client or connection."),
 	extra("7.2.0", "waitaof", 4, "generic", "blocking", "slow blocking connection", "",
