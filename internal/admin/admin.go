@@ -1,19 +1,24 @@
-// Package admin is the HTTP port of the daemon: health, readiness, metrics and profiles.
+// Package admin is the HTTP port of the daemon: health, readiness, metrics, profiles and the admin API.
 package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"github.com/sluiceproxy/sluice/internal/control"
 )
 
 // Options say what the port serves.
@@ -25,6 +30,15 @@ type Options struct {
 	// Ready lists what is not ready; empty means that every tenant can be served.
 	Ready func() []NotReady
 	Log   *zap.Logger
+
+	// TLS makes the port HTTPS; nil: plain HTTP. See also Server.SetTLS.
+	TLS *tls.Config
+	// Control is the desired state; nil: the port has no API.
+	Control *control.Control
+	// Runtime is the running proxy; needed with Control.
+	Runtime Runtime
+	// Audit is where a line of JSON is written for every write through the API: AuditOff, AuditStdout or a file's path.
+	Audit string
 }
 
 // NotReady names something that cannot be served yet, and why.
@@ -38,28 +52,45 @@ type NotReady struct {
 type Server struct {
 	listener net.Listener
 	http     *http.Server
+	tls      atomic.Pointer[tls.Config]
+	api      *service // nil: there is no API
 	done     chan struct{}
 	err      error
 }
 
 // Listen opens the port; Serve answers on it.
 func Listen(ctx context.Context, o Options) (*Server, error) {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address)
-	if err != nil {
+	s := &Server{done: make(chan struct{})}
+	var err error
+	if o.Control != nil {
+		if s.api, err = newService(&o); err != nil {
+			return nil, err
+		}
+	}
+	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address); err != nil {
+		s.api.close()
 		return nil, fmt.Errorf("cannot listen on admin address %s: %w", o.Address, err)
 	}
-	return &Server{
-		listener: ln,
-		done:     make(chan struct{}),
-		http: &http.Server{
-			Handler:           handler(&o),
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-			ErrorLog:          zap.NewStdLog(o.Log),
-		},
-	}, nil
+	if o.TLS != nil {
+		s.SetTLS(o.TLS)
+		s.listener = tls.NewListener(s.listener, &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls.Load(), nil },
+		})
+	}
+	s.http = &http.Server{
+		Handler:           s.handler(&o),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          zap.NewStdLog(o.Log),
+	}
+	return s, nil
 }
+
+// SetTLS gives connections that are made from now on these certificates. It is for a port that speaks TLS already.
+func (s *Server) SetTLS(c *tls.Config) { s.tls.Store(c) }
 
 // Address is where the port listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
@@ -76,15 +107,32 @@ func (s *Server) Serve() {
 
 // Close stops the port and waits for its goroutine.
 func (s *Server) Close(ctx context.Context) error {
+	s.api.stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close()
 	}
 	<-s.done
+	s.api.close()
 	return errors.Join(err, s.err)
 }
 
-func handler(o *Options) http.Handler {
+// handler answers the API's paths itself: the mux would redirect some of them.
+func (s *Server) handler(o *Options) http.Handler {
+	probes := probes(o)
+	if s.api == nil {
+		return probes
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == prefix || strings.HasPrefix(r.URL.Path, prefix+"/") {
+			s.api.ServeHTTP(w, r)
+			return
+		}
+		probes.ServeHTTP(w, r)
+	})
+}
+
+func probes(o *Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(o.Log), MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -92,7 +140,8 @@ func handler(o *Options) http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, o.Ready()) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, http.StatusOK, "sluiced admin port: /healthz /readyz /metrics"+map[bool]string{true: " /debug/pprof/"}[o.PProf]+"\n")
+		writeText(w, http.StatusOK, "sluiced admin port: /healthz /readyz /metrics"+
+			map[bool]string{true: " /debug/pprof/"}[o.PProf]+map[bool]string{true: " " + prefix + "/openapi.json"}[o.Control != nil]+"\n")
 	})
 	if o.PProf {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)

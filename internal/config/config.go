@@ -68,11 +68,29 @@ type ListenerTLS struct {
 	Digest string `json:"-"`
 }
 
-// Admin is the HTTP port for health, metrics and profiles.
+// Admin is the HTTP port for health, metrics, profiles and the admin API.
 type Admin struct {
 	Address  string `json:"address" default:"127.0.0.1:8380"`
 	PProf    bool   `json:"pprof" default:"false"`
 	Insecure bool   `json:"insecure" default:"false"`
+	// TLS makes the port HTTPS.
+	TLS *ListenerTLS `json:"tls"`
+	// Audit is off, stdout, or a file that a line is added to for every write through the API.
+	Audit string `json:"audit" default:"stdout"`
+	// Tokens are bearer tokens of the API, beside those of the store.
+	Tokens []AdminToken `json:"tokens"`
+}
+
+// AdminToken is a bearer token of the admin API.
+type AdminToken struct {
+	Name string `json:"name"`
+	Role string `json:"role" oneof:"viewer operator admin"`
+	// Tenants are the only ones that it may see and change; none: all.
+	Tenants []string `json:"tenants"`
+	// SHA256 is that of the token's text, wherever it came from, in lower-case hexadecimal digits.
+	SHA256    Secret `json:"sha256" default:""`
+	TokenFile string `json:"token_file" default:"" file:"true"`
+	TokenEnv  string `json:"token_env" default:""`
 }
 
 // Off says that there is no admin port.

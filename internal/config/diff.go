@@ -48,6 +48,9 @@ func Diff(running, wanted *Config) Change {
 	} else {
 		change.Restart = append(change.Restart, "listeners")
 	}
+	if a, b := running.Admin.TLS, wanted.Admin.TLS; a != nil && b != nil && a.Digest != b.Digest {
+		change.Certificates = append(change.Certificates, wanted.Admin.Address)
+	}
 	before, after := reflect.ValueOf(*running), reflect.ValueOf(*wanted)
 	for _, f := range fieldsOf(before.Type()) {
 		if f.shape() != sectionList {
@@ -60,7 +63,8 @@ func Diff(running, wanted *Config) Change {
 func (c *Change) diffKey(f field, before, after reflect.Value, path string) {
 	switch {
 	case reflect.DeepEqual(before.Interface(), after.Interface()):
-	case f.shape() == section:
+	case path == "admin.tls" && sameFiles(before.Interface(), after.Interface()):
+	case f.shape() == section && f.typ.Kind() == reflect.Struct:
 		for _, below := range fieldsOf(f.elem()) {
 			c.diffKey(below, before.Field(below.index), after.Field(below.index), path+"."+below.key)
 		}
@@ -69,6 +73,12 @@ func (c *Change) diffKey(f field, before, after reflect.Value, path string) {
 	default:
 		c.Restart = append(c.Restart, path)
 	}
+}
+
+// sameFiles says that both are the same but for the files' content.
+func sameFiles(before, after any) bool {
+	a, b := before.(*ListenerTLS), after.(*ListenerTLS)
+	return a != nil && b != nil && a.Cert == b.Cert && a.Key == b.Key && a.ClientCA == b.ClientCA
 }
 
 func diffNames[T any](before, after []T, name func(T) string) Names {

@@ -109,6 +109,8 @@ func TestDiffSeesRenewedCertificates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Change{
 		Clusters:     Names{Changed: []string{"sharded"}},
-		Certificates: []string{"127.0.0.1:7380"},
+		Certificates: []string{"127.0.0.1:7380", "0.0.0.0:9380"},
 	}, Diff(before, after))
+	after.Admin.TLS.ClientCA = ""
+	require.Equal(t, []string{"admin.tls"}, Diff(before, after).Restart)
 }

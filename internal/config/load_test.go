@@ -32,6 +32,7 @@ func writeFiles(t *testing.T, folder string) {
 		"server.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
 		"server.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
 		"password":   []byte("from a file\r\n"),
+		"token":      []byte("a token of more than 20 bytes\n"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "files", name), content, 0o600))
 	}
@@ -48,6 +49,7 @@ func loadEverything(t *testing.T) (c *Config, folder string) {
 	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	t.Setenv("SLUICE_CAROL", "carol's")
+	t.Setenv("SLUICE_ROBOT", "robot's token, of more than 20 bytes")
 	c, err = Load(path, nil)
 	require.NoError(t, err)
 	return c, folder
@@ -106,7 +108,13 @@ func TestValuesOfEverything(t *testing.T) {
 	require.Equal(t, FileMode(0o600), c.Listeners[1].Mode)
 	require.Equal(t, file("server.key"), c.Listeners[0].TLS.Key, "paths start where the file is")
 	require.Nil(t, c.Listeners[1].TLS)
-	require.Equal(t, Admin{Address: "0.0.0.0:9380", PProf: true, Insecure: true}, c.Admin)
+	admin := c.Admin
+	require.Equal(t, file("server.key"), admin.TLS.Key)
+	require.Equal(t, "e2186dbdb1bb4193608605e84f33208765b5693b55edd4f730a719a100eeea6f", admin.Tokens[0].SHA256.Reveal())
+	require.Equal(t, "616e896f372a4c2fe672cb63234c4e85", admin.Tokens[1].SHA256.Reveal()[:32], "of the file's line")
+	require.Len(t, admin.Tokens[2].SHA256.Reveal(), 64)
+	admin.TLS, admin.Tokens = nil, nil
+	require.Equal(t, Admin{Address: "0.0.0.0:9380", PProf: true, Insecure: true, Audit: file("audit.log")}, admin)
 	require.Equal(t, Clients{20000, 10 * time.Minute, time.Minute, 64 << 20, 2048, 500}, c.Clients)
 	require.Equal(t, Pipes{8, 500 * time.Microsecond, 2 * time.Minute, 1000, 100 * time.Microsecond, 64}, c.Pipes)
 	require.Equal(t, Slowlog{25 * time.Millisecond, 64}, c.Slowlog)
@@ -196,7 +204,7 @@ func TestQuick(t *testing.T) {
 
 	_, err = Quick([]string{"nowhere"}, []string{"10.0.0.1"}, "klaster", "0.0.0.0:1")
 	require.EqualError(t, err, strings.Join([]string{
-		`--admin: admin.address: "0.0.0.0:1": lets other machines reach the admin port, which asks for no password; use 127.0.0.1, or set admin.insecure: true if the network keeps strangers away`,
+		`--admin: admin.address: "0.0.0.0:1": lets other machines reach the admin port without TLS; use 127.0.0.1, give admin.tls, or set admin.insecure: true if the network keeps strangers away`,
 		`--backend-kind: clusters[0].kind: "klaster": is not a known choice; did you mean cluster? The choices are standalone, cluster, embedded`,
 		`--listen: listeners[0].address: "nowhere": has no port; write host:port`,
 	}, "\n"))

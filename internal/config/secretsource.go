@@ -40,7 +40,7 @@ func (v validator) onlySource(key string, sources []secretSource) string {
 }
 
 func redactedSource(key string, sources []secretSource) string {
-	if key != "password_file" && key != "password_env" {
+	if !strings.HasSuffix(key, "_file") && !strings.HasSuffix(key, "_env") {
 		return redacted
 	}
 	i := slices.IndexFunc(sources, func(s secretSource) bool { return s.key == key })

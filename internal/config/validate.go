@@ -33,24 +33,6 @@ func validate(c *Config, f *findings, directory string) {
 	v.warnings()
 }
 
-func (v validator) admin() {
-	const key = "admin.address"
-	a := v.config.Admin
-	if a.Off() || !v.sound(key) {
-		return
-	}
-	host, ok := v.address(key, a.Address, true)
-	if ok && !loopback(host) && !a.Insecure {
-		v.wrong(key, shown(a.Address), "lets other machines reach the admin port, which asks for no password",
-			"use 127.0.0.1, or set admin.insecure: true if the network keeps strangers away")
-	}
-	for i, l := range v.config.Listeners {
-		if ok && l.Address == a.Address && !anyPort(a.Address) {
-			v.wrong(key, shown(a.Address), fmt.Sprintf("is also listeners[%d].address", i), "give one of them another port")
-		}
-	}
-}
-
 // bounds checks the limits that only make sense together.
 func (v validator) bounds() {
 	c := v.config

@@ -56,15 +56,25 @@ func (v validator) listenerTLS(key string, l *Listener) {
 		v.wrong(strings.TrimSuffix(key, "."), "{…}", "is for TCP and the address is a unix socket", "remove it")
 		return
 	}
-	for _, part := range []struct{ key, file string }{{"cert", l.TLS.Cert}, {"key", l.TLS.Key}} {
+	v.tlsFiles(key, "listener", l.TLS)
+}
+
+// tlsFiles checks the files that make a port, as whose names it, speak TLS.
+func (v validator) tlsFiles(key, whose string, t *ListenerTLS) {
+	for _, part := range []struct{ key, file string }{{"cert", t.Cert}, {"key", t.Key}} {
 		if part.file == "" {
-			v.wrong(key+part.key, notSet, "is needed", "name the file with the listener's "+part.key+" in PEM form")
+			v.wrong(key+part.key, notSet, "is needed", "name the file with the "+whose+"'s "+part.key+" in PEM form")
 		}
 	}
 	files := v.newFiles()
-	files.pair(key, &l.TLS.Cert, &l.TLS.Key)
-	files.authorities(key+"client_ca", &l.TLS.ClientCA)
-	l.TLS.Digest = files.digest()
+	if t.Cert == "" && t.Key != "" {
+		v.readKeyFile(key+"key", &t.Key)
+	} else if t.Key == "" && t.Cert != "" {
+		v.readKeyFile(key+"cert", &t.Cert)
+	}
+	files.pair(key, &t.Cert, &t.Key)
+	files.authorities(key+"client_ca", &t.ClientCA)
+	t.Digest = files.digest()
 }
 
 const defaultMode = 0o660

@@ -26,6 +26,17 @@ func NewFile(cfg *config.Config, tokens []api.Token) *File {
 	return f
 }
 
+// FileTokens are the bearer tokens that a configuration declares.
+func FileTokens(cfg *config.Config) []api.Token {
+	var tokens []api.Token
+	for _, t := range cfg.Admin.Tokens {
+		token := api.Token{Name: t.Name, Role: api.Role(t.Role), Secret: t.SHA256.Reveal()}
+		token.Tenants = append(token.Tenants, t.Tenants...) // nil for an empty list: all tenants
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
 func apiCluster(c *config.Cluster) api.Cluster {
 	cluster := api.Cluster{
 		Name: c.Name, ClusterKind: string(c.Kind), Addresses: c.Addresses,

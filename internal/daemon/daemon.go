@@ -197,8 +197,12 @@ func (d *Daemon) table() *route.Table {
 }
 
 func (d *Daemon) startAdmin(ctx context.Context) (err error) {
+	secure, err := listenerTLS(d.config.Admin.TLS)
+	if err != nil {
+		return fmt.Errorf("admin port: %w", err)
+	}
 	d.admin, err = admin.Listen(ctx, admin.Options{
-		Address: d.config.Admin.Address, PProf: d.config.Admin.PProf,
+		Address: d.config.Admin.Address, PProf: d.config.Admin.PProf, TLS: secure, Audit: d.config.Admin.Audit,
 		Gatherer: d.registry, Ready: d.notReady, Log: d.log.Logger,
 	})
 	if err != nil {

@@ -112,6 +112,7 @@ func (d *Daemon) reload(ctx context.Context) {
 	}
 	d.swap(ctx, old.table, table)
 	d.applyLive(cfg, old.listeners)
+	d.renewAdminTLS(cfg)
 	d.reloads.succeeded(time.Now())
 	d.log.Info("configuration reloaded",
 		zap.Strings("clusters_added", change.Clusters.Added), zap.Strings("clusters_changed", change.Clusters.Changed),
