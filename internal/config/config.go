@@ -28,6 +28,9 @@ type Config struct {
 	Slowlog         Slowlog       `json:"slowlog"`
 	Dedicated       Dedicated     `json:"dedicated"`
 	StreamThreshold ByteSize      `json:"stream_threshold" default:"256KiB" min:"16KiB" max:"512MiB"`
+	DataDir         string        `json:"data_dir" default:""`
+	Store           Store         `json:"store"`
+	Secrets         Secrets       `json:"secrets"`
 	Clusters        []Cluster     `json:"clusters"`
 	Tenants         []Tenant      `json:"tenants"`
 
@@ -39,10 +42,12 @@ type Config struct {
 
 // Listener is one address that clients connect to.
 type Listener struct {
-	Address string       `json:"address"`
-	Tenant  string       `json:"tenant"`
-	TLS     *ListenerTLS `json:"tls"`
-	Mode    FileMode     `json:"mode" default:"0660"`
+	Address string `json:"address"`
+	Tenant  string `json:"tenant"`
+	// Admin makes it a listener for PROXY commands of operators, instead of one for clients.
+	Admin bool         `json:"admin" default:"false"`
+	TLS   *ListenerTLS `json:"tls"`
+	Mode  FileMode     `json:"mode" default:"0660"`
 	// Advertise is what clients of tenants with frontend cluster are told to connect to, AdvertiseSelf the one of them
 	// that is this process.
 	Advertise     []string `json:"advertise"`

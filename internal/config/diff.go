@@ -68,7 +68,7 @@ func (c *Change) diffKey(f field, before, after reflect.Value, path string) {
 		for _, below := range fieldsOf(f.elem()) {
 			c.diffKey(below, before.Field(below.index), after.Field(below.index), path+"."+below.key)
 		}
-	case slices.Contains([]string{"log.level", "drain_timeout"}, path):
+	case slices.Contains([]string{"log.level", "drain_timeout", "admin.tokens"}, path):
 		c.Live = append(c.Live, path)
 	default:
 		c.Restart = append(c.Restart, path)

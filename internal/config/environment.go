@@ -220,6 +220,14 @@ func (v *variables) reportUnknown(f *findings, c *Config) {
 
 // readsVariable says that a password is to be read from the variable.
 func (c *Config) readsVariable(name string) bool {
+	if c.Secrets.KeyEnv == name || c.Store.Etcd.PasswordEnv == name {
+		return true
+	}
+	for _, token := range c.Admin.Tokens {
+		if token.TokenEnv == name {
+			return true
+		}
+	}
 	for _, cluster := range c.Clusters {
 		if cluster.Auth.PasswordEnv == name {
 			return true

@@ -38,6 +38,7 @@ type scalarFlag struct{ name, key, usage string }
 func scalarFlags() []scalarFlag {
 	return []scalarFlag{
 		{flagAdmin, "admin.address", "`ADDRESS` of the admin port for metrics and health, or off (default 127.0.0.1:8380)"},
+		{"data-dir", "data_dir", "keep what is registered through the admin API in this `FOLDER`"},
 		{"log-level", "log.level", "`LEVEL` of the log: debug, info, warn or error (default info)"},
 		{"log-format", "log.format", "`FORMAT` of the log: console or json (default console)"},
 		{"loops", "loops", "at most this `NUMBER` of event loops; 0: what the machine gives (default 0)"},

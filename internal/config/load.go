@@ -175,7 +175,7 @@ func applyMissing(tree map[string]any, path string) {
 	if tree["listeners"] == nil {
 		tree["listeners"] = []any{map[string]any{"address": defaultListen}}
 	}
-	if path == "" && tree["clusters"] == nil && tree["tenants"] == nil {
+	if path == "" && tree["clusters"] == nil && tree["tenants"] == nil && !namesStore(tree) {
 		const name = "embedded"
 		tree["clusters"] = []any{map[string]any{"name": name, "kind": string(EmbeddedKind)}}
 		tree["tenants"] = []any{map[string]any{"name": defaultTenant, "cluster": name}}

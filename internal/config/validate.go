@@ -26,6 +26,8 @@ func validate(c *Config, f *findings, directory string) {
 	v := validator{findings: f, config: c, directory: directory}
 	v.listeners()
 	v.admin()
+	v.store()
+	v.secretKey()
 	v.bounds()
 	v.clusters()
 	v.tenants()
@@ -118,7 +120,7 @@ func (v validator) warnings() {
 		if c.TLS != nil && c.TLS.InsecureSkipVerify {
 			v.warn("clusters[%d].tls.insecure_skip_verify: the nodes of %s are not verified; anyone on the way can read along", i, c.Name)
 		}
-		if !slices.ContainsFunc(v.config.Tenants, func(t Tenant) bool { return t.Cluster == c.Name }) {
+		if !v.config.HasStore() && !slices.ContainsFunc(v.config.Tenants, func(t Tenant) bool { return t.Cluster == c.Name }) {
 			v.warn("clusters[%d].name: no tenant uses cluster %s; remove it or name it in a tenant", i, c.Name)
 		}
 	}

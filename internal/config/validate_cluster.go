@@ -7,7 +7,7 @@ import (
 )
 
 func (v validator) clusters() {
-	if len(v.config.Clusters) == 0 && v.sound("clusters") {
+	if len(v.config.Clusters) == 0 && v.sound("clusters") && !v.config.HasStore() {
 		v.wrong("clusters", notSet, "is needed: there is no backend", "add one, such as {name: main, addresses: [127.0.0.1:6379]}")
 	}
 	var names []string

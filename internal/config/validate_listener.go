@@ -13,7 +13,8 @@ func (v validator) listeners() {
 	for i := range v.config.Listeners {
 		l, key := &v.config.Listeners[i], fmt.Sprintf("listeners[%d]", i)
 		v.listenerAddress(key, i, l)
-		if l.Tenant != "" && v.sound("tenants") && v.tenantNamed(l.Tenant) == nil {
+		v.adminListener(key, l)
+		if l.Tenant != "" && v.sound("tenants") && !v.config.HasStore() && v.tenantNamed(l.Tenant) == nil {
 			v.wrong(key+".tenant", shown(l.Tenant), "is not a configured tenant", v.suggestTenant(l.Tenant))
 		}
 		v.advertise(key, l)

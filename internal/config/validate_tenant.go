@@ -17,7 +17,7 @@ var (
 const mostDatabases = 1024
 
 func (v validator) tenants() {
-	if len(v.config.Tenants) == 0 && v.sound("tenants") {
+	if len(v.config.Tenants) == 0 && v.sound("tenants") && !v.config.HasStore() {
 		v.wrong("tenants", notSet, "is needed: nobody could use the clusters", "add one, such as {name: default, cluster: main}")
 	}
 	var names []string
@@ -59,7 +59,7 @@ func (v validator) soundClusterNames() bool {
 			return false
 		}
 	}
-	return len(v.config.Clusters) > 0
+	return len(v.config.Clusters) > 0 || v.config.HasStore()
 }
 
 func (v validator) clusterNamed(name string) *Cluster {
