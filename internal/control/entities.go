@@ -298,6 +298,7 @@ func (e *entities[T]) put(ctx context.Context, name string, s stored[T], v versi
 	if err != nil {
 		return err
 	}
+	e.c.wrote = true
 	e.c.apply(e.prefix+name, next, revision)
 	return nil
 }

@@ -31,6 +31,8 @@ type Control struct {
 	log    *zap.Logger
 	file   atomic.Pointer[File]
 	impact atomic.Pointer[Impact]
+	settle atomic.Pointer[func()]
+	wrote  bool // since lock; guarded by writing
 
 	clusters *entities[api.Cluster]
 	tenants  *entities[api.Tenant]
@@ -101,6 +103,16 @@ func (c *Control) SetFile(f *File) {
 // SetImpact sets what judges the effects of changes.
 func (c *Control) SetImpact(f Impact) { c.impact.Store(&f) }
 
+// SetSettle sets what a change waits for, when it is kept, before it is answered: that the proxy has put it in force.
+func (c *Control) SetSettle(f func()) { c.settle.Store(&f) }
+
+// Revision is the store's, as far as State knows it.
+func (c *Control) Revision() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.revision
+}
+
 func (c *Control) judgeImpact(kind api.Kind, name string, before, after json.RawMessage, plan *api.Plan) {
 	if f := c.impact.Load(); f != nil {
 		sessions, effects := (*f)(kind, name, before, after)
@@ -131,7 +143,14 @@ func (c *Control) Synced() bool {
 // lock begins a change; what it returns ends it.
 func (c *Control) lock() (unlock func()) {
 	c.writing.Lock()
-	return c.writing.Unlock
+	return func() {
+		wrote := c.wrote
+		c.wrote = false
+		c.writing.Unlock()
+		if f := c.settle.Load(); wrote && f != nil {
+			(*f)()
+		}
+	}
 }
 
 // Sync reads the whole store once.

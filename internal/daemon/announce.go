@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 
 	"go.uber.org/zap"
 
@@ -11,7 +12,7 @@ import (
 
 // announce tells a person at the terminal what was started and what to try.
 func (d *Daemon) announce() {
-	out := d.options.Out
+	out, now := d.options.Out, d.applied()
 	addresses := d.Addresses()
 	d.log.Info("serving", zap.Stringers("listeners", addresses), zap.String("admin", d.AdminAddress()), zap.Int("loops", len(d.loops)),
 		zap.String("configuration", d.config.Source))
@@ -19,9 +20,9 @@ func (d *Daemon) announce() {
 		return
 	}
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-	p("sluiced %s is serving %d tenant(s) from %d cluster(s); configuration: %s", d.options.Version, len(d.config.Tenants), len(d.config.Clusters), d.config.Source)
-	for i := range d.config.Clusters {
-		c := &d.config.Clusters[i]
+	p("sluiced %s is serving %d tenant(s) from %d cluster(s); configuration: %s", d.options.Version, len(now.config.Tenants), len(now.config.Clusters), d.config.Source)
+	for i := range now.config.Clusters {
+		c := &now.config.Clusters[i]
 		if c.Kind == config.EmbeddedKind {
 			p("  cluster %q is embedded: its data is in memory only and is gone when sluiced stops", c.Name)
 		}
@@ -32,7 +33,13 @@ func (d *Daemon) announce() {
 	if d.admin != nil {
 		p("  admin:    http://%s  (/healthz /readyz /metrics)", d.AdminAddress())
 	}
-	if len(addresses) > 0 {
+	if d.firstToken != "" {
+		p("  token:    %s  (name %q, role admin; it is not shown again)", d.firstToken, firstToken)
+		if d.config.DataDir != "" {
+			p("            also in %s", filepath.Join(d.config.DataDir, tokenFile))
+		}
+	}
+	if len(addresses) > 0 && d.table().Registry.ForListener("") != nil {
 		p("  try it:   %s", tryLine(addresses[0]))
 	}
 }

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/sluiceproxy/sluice/internal/config"
 	"github.com/sluiceproxy/sluice/internal/facade"
-	"github.com/sluiceproxy/sluice/internal/route"
 	"github.com/sluiceproxy/sluice/internal/server"
 	"github.com/sluiceproxy/sluice/internal/tenant"
 	"github.com/sluiceproxy/sluice/internal/upstream"
@@ -27,48 +25,6 @@ func (e *embedded) close() {
 	if e != nil {
 		e.redis.Close()
 	}
-}
-
-// build makes the routing table of a configuration. Clusters and tenants that did not change are taken from the running
-// table, with their connections.
-func (d *Daemon) build(cfg *config.Config, running *running) (*route.Table, error) {
-	var options []tenant.Option
-	if running != nil {
-		options = append(options, tenant.Adopt(running.table.Registry))
-	}
-	registry, err := registryOf(cfg, options...)
-	if err != nil {
-		return nil, err
-	}
-	clusters := make(map[string]*upstream.Cluster, len(cfg.Clusters))
-	for i := range cfg.Clusters {
-		name := cfg.Clusters[i].Name
-		if running != nil && running.keeps(name) {
-			clusters[name] = running.table.Clusters()[name]
-			continue
-		}
-		c, err := d.cluster(cfg, &cfg.Clusters[i])
-		if err != nil {
-			return nil, err
-		}
-		clusters[name] = c
-	}
-	listeners := cfg.Listeners
-	if running != nil {
-		listeners = running.listeners
-	}
-	return route.NewTable(registry, clusters, fleetsOf(listeners)...)
-}
-
-// running is what a reload starts from.
-type running struct {
-	table     *route.Table
-	changed   []string          // clusters
-	listeners []config.Listener // those that are open, with what they are to advertise
-}
-
-func (r *running) keeps(cluster string) bool {
-	return r.table.Clusters()[cluster] != nil && !slices.Contains(r.changed, cluster)
 }
 
 func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Cluster, error) {
@@ -114,10 +70,10 @@ func (d *Daemon) startEmbedded() error {
 	return nil
 }
 
-func registryOf(cfg *config.Config, options ...tenant.Option) (*tenant.Registry, error) {
-	tenants := make([]*tenant.Tenant, 0, len(cfg.Tenants))
-	for i := range cfg.Tenants {
-		t, err := tenantOf(&cfg.Tenants[i])
+func registryOf(wanted []config.Tenant, options ...tenant.Option) (*tenant.Registry, error) {
+	tenants := make([]*tenant.Tenant, 0, len(wanted))
+	for i := range wanted {
+		t, err := tenantOf(&wanted[i])
 		if err != nil {
 			return nil, err
 		}
@@ -166,8 +122,7 @@ func verifierOf(u *config.User) (tenant.Verifier, error) {
 
 func listenersOf(cfg *config.Config) ([]server.Listener, error) {
 	var all []server.Listener
-	for i := range cfg.Listeners {
-		l := &cfg.Listeners[i]
+	for _, l := range cfg.ClientListeners() {
 		network, address := l.Network()
 		secure, err := listenerTLS(l.TLS)
 		if err != nil {
@@ -264,7 +219,7 @@ func awaitReady(ctx context.Context, clusters []*upstream.Cluster, limit time.Du
 
 // Check builds what Load does not: certificates, users and routes. It opens nothing.
 func Check(cfg *config.Config) error {
-	if _, err := registryOf(cfg); err != nil {
+	if _, err := registryOf(cfg.Tenants); err != nil {
 		return err
 	}
 	if _, err := listenersOf(cfg); err != nil {

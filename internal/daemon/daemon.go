@@ -22,10 +22,12 @@ import (
 	"github.com/sluiceproxy/sluice/internal/admin"
 	"github.com/sluiceproxy/sluice/internal/command"
 	"github.com/sluiceproxy/sluice/internal/config"
+	"github.com/sluiceproxy/sluice/internal/control"
 	"github.com/sluiceproxy/sluice/internal/loop"
 	"github.com/sluiceproxy/sluice/internal/route"
 	"github.com/sluiceproxy/sluice/internal/server"
 	"github.com/sluiceproxy/sluice/internal/session"
+	"github.com/sluiceproxy/sluice/internal/store"
 )
 
 // Options are what the command line decides.
@@ -48,7 +50,7 @@ type Options struct {
 // Daemon is a running proxy.
 type Daemon struct {
 	options  Options
-	config   *config.Config // in force; touched by run only
+	config   *config.Config // of the file, in force; touched by run only
 	log      *logger
 	loops    []*loop.Loop
 	shared   *session.Shared
@@ -59,11 +61,22 @@ type Daemon struct {
 	reloads  reloadMetrics
 	closing  sync.WaitGroup // clusters on their way out
 
+	store      store.Store
+	control    *control.Control
+	desired    reconciler
+	firstToken string // that this start has made; empty: none
+	reloading  *reloading
+	asked      chan reloadRequest
+	stopped    chan struct{} // closed when nothing is reconciled any more
+	startedAt  time.Time
+
 	background sync.WaitGroup // goroutines that end with Run's ctx
 
 	mu struct {
 		sync.Mutex
-		table *route.Table // in force, for /readyz and metrics
+		table   *route.Table // in force, for /readyz and metrics
+		applied *applied
+		news    chan struct{} // closed when applied is another
 	}
 }
 
@@ -73,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	d := &Daemon{options: o, config: cfg}
+	d := &Daemon{options: o, config: cfg, asked: make(chan reloadRequest), stopped: make(chan struct{}), startedAt: time.Now()}
 	if d.log, err = newLogger(cfg.Log, o.Log); err != nil {
 		return err
 	}
@@ -84,11 +97,13 @@ func Run(ctx context.Context, o Options) error {
 	}
 	d.background.Go(func() { returnMemory(ctx) })
 	d.background.Go(func() { d.server.Balance(ctx) })
+	d.background.Go(func() { d.control.Follow(ctx) })
 	d.announce()
 	if o.Started != nil {
 		o.Started(d)
 	}
 	d.watch(ctx)
+	close(d.stopped)
 	return d.stop() //nolint:contextcheck // ctx has ended: draining has a time of its own
 }
 
@@ -105,10 +120,14 @@ func (d *Daemon) start(ctx context.Context) error {
 		}
 		d.loops = append(d.loops, l)
 	}
-	table, err := d.build(cfg, nil)
+	if err := d.openDesired(ctx); err != nil {
+		return err
+	}
+	table, err := d.firstTable()
 	if err != nil {
 		return err
 	}
+	d.control.SetSettle(d.settled)
 	d.startSessions(table)
 	d.server = server.New(server.Options{MaxClients: cfg.Clients.Max, TCPKeepalive: cfg.Clients.TCPKeepalive}, d.shared, d.log.Logger)
 	listeners, err := listenersOf(cfg)
@@ -135,6 +154,9 @@ func loopCount(configured int) int {
 	}
 	return runtime.GOMAXPROCS(0)
 }
+
+// Control is the desired state.
+func (d *Daemon) Control() *control.Control { return d.control }
 
 // Shared has the clients of all loops, for tests that put them on certain loops.
 func (d *Daemon) Shared() *session.Shared { return d.shared }
@@ -217,6 +239,9 @@ func (d *Daemon) notReady() (missing []admin.NotReady) {
 	if d.server.Draining() {
 		return []admin.NotReady{{Reason: "draining"}}
 	}
+	if !d.control.Synced() {
+		missing = append(missing, admin.NotReady{Reason: "the store has not been read yet"})
+	}
 	table := d.table()
 	for name, c := range table.Clusters() {
 		ready, reason := c.Ready()
@@ -252,7 +277,7 @@ func (d *Daemon) registerMetrics() {
 		ConstLabels: prometheus.Labels{"version": d.options.Version, "go": runtime.Version()},
 	}, func() float64 { return 1 })
 	d.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		d.shared, d.server, clustersCollector{d}, &d.reloads)
+		d.shared, d.server, clustersCollector{d}, &d.reloads, desiredCollector{d})
 	d.reloads.succeeded(time.Now())
 }
 
@@ -292,6 +317,7 @@ func (d *Daemon) stop() error {
 	d.closeUpstreams()
 	err := d.closeAdmin()
 	d.background.Wait()
+	d.closeStore()
 	if cut > 0 {
 		err = errors.Join(err, fmt.Errorf("%d clients were not done within drain_timeout and were disconnected", cut))
 	}
@@ -302,6 +328,9 @@ func (d *Daemon) stop() error {
 func (d *Daemon) closeUpstreams() {
 	for _, c := range d.table().Clusters() {
 		c.Close()
+	}
+	for _, c := range d.desired.dialling {
+		c.cluster.Close()
 	}
 	d.closing.Wait()
 	for _, l := range d.loops {
@@ -339,4 +368,5 @@ func (d *Daemon) abort() {
 	}
 	d.embedded.close()
 	_ = d.closeAdmin()
+	d.closeStore()
 }

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/sluiceproxy/sluice/internal/config"
-	"github.com/sluiceproxy/sluice/internal/route"
 	"github.com/sluiceproxy/sluice/internal/upstream"
 )
 
@@ -26,7 +25,8 @@ const (
 	goneWait = time.Minute
 )
 
-// watch waits for the end of ctx and reloads when asked to.
+// watch waits for the end of ctx, and reloads or reconciles when there is reason to. Whatever changes what is served goes
+// through here, one after the other.
 func (d *Daemon) watch(ctx context.Context) {
 	changes, stop := d.watchFile()
 	defer stop()
@@ -36,12 +36,21 @@ func (d *Daemon) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.options.Reload:
-			d.reload(ctx)
+			d.reload(nil)
+			d.step(ctx)
+		case request := <-d.asked:
+			d.reload(request)
+			d.step(ctx)
 		case <-changes:
 			settled = time.After(settleTime)
 		case <-settled:
 			settled = nil
-			d.reload(ctx)
+			d.reload(nil)
+			d.step(ctx)
+		case <-d.control.Changed():
+			d.step(ctx)
+		case <-d.desired.wake:
+			d.step(ctx)
 		}
 	}
 }
@@ -85,39 +94,77 @@ func (d *Daemon) watchFile() (changes <-chan struct{}, stop func()) {
 	}
 }
 
+// reloading is a reload that is not wholly in force yet: new clusters are being dialled.
+type reloading struct {
+	change   config.Change
+	requests []reloadRequest
+}
+
+// reloadRequest gets what came of a reload; nil: nobody asks.
+type reloadRequest chan<- error
+
+func (r reloadRequest) answer(err error) {
+	if r != nil {
+		r <- err
+	}
+}
+
 // reload reads the configuration again. It is validated whole before anything of it is used; on an error the last good
-// one keeps serving.
-func (d *Daemon) reload(ctx context.Context) {
+// one keeps serving. What it declares is put in force by the next step.
+func (d *Daemon) reload(request reloadRequest) {
 	cfg, err := d.options.Load()
+	if err == nil {
+		err = Check(cfg)
+	}
 	if err != nil {
-		d.reloads.failed()
-		d.log.Error("configuration not reloaded; the last good one keeps serving", zap.Error(err))
+		d.reloadFailed(err)
+		request.answer(err)
 		return
 	}
 	change := config.Diff(d.config, cfg)
 	if change.None() {
 		d.reloads.succeeded(time.Now())
 		d.log.Info("configuration reloaded; nothing changed")
+		request.answer(nil)
 		return
 	}
 	if len(change.Restart) > 0 {
 		d.log.Warn("these keys changed and take effect with a restart only", zap.Strings("keys", change.Restart))
 	}
-	old := &running{table: d.table(), changed: change.Clusters.Changed, listeners: d.openListeners(cfg, &change)}
-	table, err := d.build(cfg, old)
-	if err != nil {
-		d.reloads.failed()
-		d.log.Error("configuration not reloaded; the last good one keeps serving", zap.Error(err))
+	d.applyLive(cfg, d.openListeners(cfg, &change))
+	d.renewAdminTLS(cfg)
+	d.control.SetFile(fileOf(d.config))
+	if d.reloading == nil {
+		d.reloading = &reloading{}
+	}
+	d.reloading.change = change
+	if request != nil {
+		d.reloading.requests = append(d.reloading.requests, request)
+	}
+}
+
+func (d *Daemon) reloadFailed(err error) {
+	d.reloads.failed()
+	d.log.Error("configuration not reloaded; the last good one keeps serving", zap.Error(err))
+}
+
+// step reconciles, and tells of a reload when all of it is in force.
+func (d *Daemon) step(ctx context.Context) {
+	err := d.reconcile(ctx)
+	r := d.reloading
+	if r == nil || err == nil && len(d.desired.dialling) > 0 {
 		return
 	}
-	d.swap(ctx, old.table, table)
-	d.applyLive(cfg, old.listeners)
-	d.renewAdminTLS(cfg)
-	d.reloads.succeeded(time.Now())
-	d.log.Info("configuration reloaded",
-		zap.Strings("clusters_added", change.Clusters.Added), zap.Strings("clusters_changed", change.Clusters.Changed),
-		zap.Strings("clusters_removed", change.Clusters.Removed), zap.Strings("tenants_added", change.Tenants.Added),
-		zap.Strings("tenants_changed", change.Tenants.Changed), zap.Strings("tenants_removed", change.Tenants.Removed))
+	d.reloading = nil
+	if err != nil {
+		d.reloadFailed(err)
+	} else {
+		d.reloads.succeeded(time.Now())
+		d.log.Info("configuration reloaded", changeFields(&r.change)...)
+	}
+	for _, request := range r.requests {
+		request.answer(err)
+	}
 }
 
 // openListeners is the listeners that are open, with what cfg has them advertise unless it is for others.
@@ -132,32 +179,13 @@ func (d *Daemon) openListeners(cfg *config.Config, change *config.Change) []conf
 	return open
 }
 
-// applyLive takes over what can change without a restart and is no part of the table.
+// applyLive takes over what can change without a restart.
 func (d *Daemon) applyLive(cfg *config.Config, listeners []config.Listener) {
 	_ = d.log.setLevel(cfg.Log.Level)
 	kept := *d.config
 	kept.Clusters, kept.Tenants, kept.DrainTimeout = cfg.Clusters, cfg.Tenants, cfg.DrainTimeout
-	kept.Log.Level, kept.Listeners = cfg.Log.Level, listeners
+	kept.Log.Level, kept.Listeners, kept.Admin.Tokens = cfg.Log.Level, listeners, cfg.Admin.Tokens
 	d.config = &kept
-}
-
-// swap puts a table in force: new clusters are connected first, and those that are no longer in use are closed when the
-// last session has left them.
-func (d *Daemon) swap(ctx context.Context, old, table *route.Table) {
-	var fresh []*upstream.Cluster
-	for name, c := range table.Clusters() {
-		if old.Clusters()[name] != c {
-			c.Start()
-			fresh = append(fresh, c)
-		}
-	}
-	awaitReady(ctx, fresh, readyWait)
-	d.publish(table)
-	for name, c := range old.Clusters() {
-		if table.Clusters()[name] != c {
-			d.closing.Go(func() { d.retire(c) })
-		}
-	}
 }
 
 // retire closes a cluster when no session sends to it any more.
