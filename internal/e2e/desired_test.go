@@ -60,12 +60,6 @@ func (r registrar) patchTenant(name, patch string) {
 	require.NoError(r.t, err)
 }
 
-func (r registrar) patchCluster(name, patch string) {
-	r.t.Helper()
-	_, err := r.Clusters().Patch(r.t.Context(), anyWrite(), name, []byte(patch))
-	require.NoError(r.t, err)
-}
-
 func (p *proxy) login(t *testing.T, user string) *redistest.Conn {
 	t.Helper()
 	c := redistest.Dial(t, p.Addr)
