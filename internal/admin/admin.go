@@ -63,7 +63,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{done: make(chan struct{})}
 	var err error
 	if o.Control != nil {
-		if s.api, err = newService(&o); err != nil {
+		if s.api, err = newService(&o); err != nil { //nolint:contextcheck // its requests bring their own
 			return nil, err
 		}
 	}

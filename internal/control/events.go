@@ -1,8 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -61,3 +65,27 @@ func changeEvent(key string, v *version) Event {
 }
 
 func equalHash(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Key orders changes: the newest comes first.
+func (e *Event) Key() string {
+	return fmt.Sprintf("%020d/%s/%s/%d", math.MaxInt64-e.Change.At.UnixNano(), e.Kind, e.Name, e.Change.Version)
+}
+
+// Changes lists the changes that are kept of the entities that match, the newest first. Deleted entities have some, too.
+func (c *Control) Changes(match func(kind api.Kind, name string) bool) []Event {
+	all := []Event{}
+	c.mu.Lock()
+	for key, r := range c.mu.cache {
+		if e := changeEvent(key, r.record.last()); !match(e.Kind, e.Name) {
+			continue
+		}
+		for i := range r.record.Versions {
+			all = append(all, changeEvent(key, &r.record.Versions[i]))
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(all, func(a, b Event) int {
+		return cmp.Or(b.Change.At.Compare(a.Change.At), strings.Compare(a.Key(), b.Key()))
+	})
+	return all
+}

@@ -37,7 +37,7 @@ type Meta struct {
 // Cluster is a set of backend nodes that serves one keyspace.
 type Cluster struct {
 	Name            string       `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_.-]*$" doc:"What tenants, logs and metrics call it."`
-	ClusterKind     string       `json:"kind" enum:"standalone,cluster" default:"standalone" doc:"standalone: one node with every key. cluster: Redis Cluster."`
+	ClusterKind     string       `json:"kind,omitempty" enum:"standalone,cluster" default:"standalone" doc:"standalone: one node with every key. cluster: Redis Cluster."`
 	Addresses       []string     `json:"addresses" minItems:"1" maxItems:"100" doc:"host:port of the node, or of some nodes of a Redis Cluster."`
 	Auth            *ClusterAuth `json:"auth,omitempty" doc:"What the nodes are told."`
 	TLS             *ClusterTLS  `json:"tls,omitempty" doc:"TLS to the nodes; absent: plain TCP."`
