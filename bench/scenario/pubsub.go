@@ -116,12 +116,18 @@ func publishRound(ctx context.Context, p *rig.Process, duration time.Duration, w
 	began := time.Now()
 	deadline := began.Add(duration + 30*time.Second)
 	var readers [pubsubReaders]*subscriber
+	defer func() {
+		for _, r := range readers {
+			if r != nil {
+				_ = r.conn.Close()
+			}
+		}
+	}()
 	for i := range readers {
 		r, err := subscribeTo(ctx, p.Addr, deadline)
 		if err != nil {
 			return published{}, err
 		}
-		defer r.conn.Close()
 		readers[i] = r
 	}
 	if withStuck {

@@ -75,7 +75,9 @@ func TestThousandsOfChannelsAreSubscribedAnew(t *testing.T) {
 			string(publisher.Do("PUBLISH", "channel:0", "again")) == ":1\r\n"
 	})
 	require.Contains(t, string(c.ReadReply()), "again")
-	await(t, func() bool { return strings.HasPrefix(string(server.Do("PUBSUB", "CHANNELS")), fmt.Sprintf("*%d\r\n", channels)) })
+	await(t, func() bool {
+		return strings.HasPrefix(string(server.Do("PUBSUB", "CHANNELS")), fmt.Sprintf("*%d\r\n", channels))
+	})
 	require.InDelta(t, 1, p.metric(t, "sluice_subscription_connections_lost_total"), 0)
 	require.InDelta(t, channels, p.metric(t, "sluice_subscriptions", `kind="channel"`), 0)
 }
@@ -95,7 +97,9 @@ func TestARefusedSubscriptionIsTold(t *testing.T) {
 	require.Equal(t, ":1\r\n", string(through.Do("PUBLISH", "open:1", "x")))
 	require.Contains(t, string(listener.ReadReply()), "x")
 	require.InDelta(t, 0, p.proxy.metric(t, "sluice_subscription_connections_lost_total"), 0)
-	await(t, func() bool { return string(p.backend.Do("PUBSUB", "NUMSUB", "open:2")) == "*2\r\n$6\r\nopen:2\r\n:1\r\n" })
+	await(t, func() bool {
+		return string(p.backend.Do("PUBSUB", "NUMSUB", "open:2")) == "*2\r\n$6\r\nopen:2\r\n:1\r\n"
+	})
 }
 
 // TestSubscribeDoesNotWaitForever: while no node can be reached, the client gets an error and may go on.
