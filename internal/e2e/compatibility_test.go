@@ -42,7 +42,7 @@ func TestCompatibility(t *testing.T) {
 	text := compatibilityPage(serverVersion(t, one.direct), examples, outcomes)
 	path := filepath.Join("..", "..", "docs", "compatibility.md")
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // documentation
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	requireExplained(t, examples, outcomes)
 	if v := serverVersion(t, one.direct); v != command.ServerVersion {

@@ -40,8 +40,10 @@ const popped = subscriber.blpop(tag + 'queue', 0)
 await client.rpush(tag + 'queue', 'job')
 assert.deepEqual(await popped, [tag + 'queue', 'job'])
 
-const keys = new Set()
-for await (const found of client.scanStream({ match: prefix + 'p*', count: 100 })) found.forEach((key) => keys.add(key))
-assert.equal(keys.size, 1000)
+if (!process.env.DRIVER_WITHOUT?.includes('scan')) {
+  const keys = new Set()
+  for await (const found of client.scanStream({ match: prefix + 'p*', count: 100 })) found.forEach((key) => keys.add(key))
+  assert.equal(keys.size, 1000)
+}
 console.log('done')
 process.exit(0)
