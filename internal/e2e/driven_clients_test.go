@@ -107,11 +107,7 @@ func drive(t *testing.T, targets []drivenAt, command func(d *driver, host, port 
 				t.Parallel()
 				host, port, err := net.SplitHostPort(target.addr)
 				require.NoError(t, err)
-				cmd := command(d, host, port)
-				if target.cluster {
-					cmd.Env = append(cmd.Environ(), "DRIVER_WITHOUT=scan") // not there yet on a cluster
-				}
-				output, err := bounded(t, driverTimeout, cmd)
+				output, err := bounded(t, driverTimeout, command(d, host, port))
 				require.NoError(t, err, "%s", output)
 				require.Contains(t, output, "done")
 			})
