@@ -102,7 +102,9 @@ func (s *Session) unpin() {
 	s.worker.Stats.Pinned[pin.reason]--
 	if conn := pin.conn.Pipe(); !pin.clean && !conn.Closed() {
 		pin.conn.GiveBackAfter()
-		conn.Send(newCleanup(), unwatchCommand)
+		c := newCleanup()
+		c.Deadline = s.worker.Loop.Now() + int64(cleanupTime)
+		conn.Send(c, unwatchCommand)
 		return
 	}
 	pin.conn.GiveBack()
@@ -132,6 +134,9 @@ func (s *Session) pinSettled(p *pending) {
 		s.unpin()
 	}
 }
+
+// cleanupTime is how long a node may take to clean a connection before it is taken to be silent, and the connection closed.
+const cleanupTime = 5 * time.Second
 
 // cleanup is a command of the proxy's own whose reply interests nobody.
 type cleanup struct{ pipe.Call }
