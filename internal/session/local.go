@@ -90,6 +90,8 @@ func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 		return true
 	case cmd.Parent != nil && cmd.Parent.Name == "slowlog":
 		return s.slowlogCommand(cmd, args)
+	case cmd.Name == "latency", cmd.Parent != nil && cmd.Parent.Name == "latency":
+		return s.latency(cmd, args)
 	}
 	return s.client(cmd, args)
 }

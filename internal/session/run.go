@@ -222,13 +222,17 @@ func (s *Session) split(cmd *command.Command, args [][]byte) {
 
 // scatter sends the parts of g and answers when all are answered.
 func (s *Session) scatter(cmd *command.Command, g *route.Gather) {
-	parent := s.newPending(cmd.Class)
+	s.scatterFor(s.newPending(cmd.Class), g, cmd.Class, cmd.Flags&command.ReadOnly != 0)
+}
+
+// scatterFor is scatter for a command that has its place in the order already.
+func (s *Session) scatterFor(parent *pending, g *route.Gather, class command.Class, readOnly bool) {
 	parent.gather = g
 	parent.others = len(g.Parts)
 	for i := range g.Parts {
 		p := s.worker.take()
-		p.session, p.parent, p.part, p.class, p.stats, p.since = s, parent, i, cmd.Class, s.stats, parent.since
-		p.ReadOnly = cmd.Flags&command.ReadOnly != 0
+		p.session, p.parent, p.part, p.class, p.stats, p.since = s, parent, i, class, s.stats, parent.since
+		p.ReadOnly = readOnly
 		s.prepare(p, g.Parts[i].Slot)
 		if outcome := s.local.Send(&p.Call, g.Parts[i].Request); outcome != upstream.Sent {
 			p.others = 1
