@@ -212,6 +212,7 @@ func (p *pending) Failed(_ *pipe.Call, f pipe.Failure) {
 		}
 		return
 	}
+	p.selects = 0
 	p.stats.fail(f.Reason)
 	if p.begun {
 		s.conn.Close(errTruncated) // what was sent cannot be taken back

@@ -27,6 +27,8 @@ type pinned struct {
 	backendID int64
 	// clean tells that nothing of the session is left on the connection, so that another may have it.
 	clean bool
+	// dirty tells that it has selected another database than it was made for: nobody else may have it.
+	dirty bool
 	// barrierOf is the command whose reply ends a barrier, releaseAfter the one whose reply ends the pin.
 	barrierOf, releaseAfter *pending
 }
@@ -100,6 +102,10 @@ func (s *Session) unpin() {
 	}
 	s.pinned = nil
 	s.worker.Stats.Pinned[pin.reason]--
+	if pin.dirty {
+		pin.conn.Discard()
+		return
+	}
 	if conn := pin.conn.Pipe(); !pin.clean && !conn.Closed() {
 		pin.conn.GiveBackAfter()
 		c := newCleanup()
@@ -124,6 +130,10 @@ func (s *Session) dropPin() {
 // pinSettled is called when p has been answered.
 func (s *Session) pinSettled(p *pending) {
 	pin := s.pinned
+	if p.selects > 0 {
+		s.database = int(p.selects - 1)
+		s.retarget()
+	}
 	if pin.barrierOf == p {
 		pin.barrierOf = nil
 		s.barrier, s.blocked = false, nil
