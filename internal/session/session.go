@@ -143,7 +143,6 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	w := s.worker
 	if s.tenant == nil || s.tenant.Name != t.Name {
 		s.database = t.Databases[0]
-		s.leaveChannels() // they are another tenant's
 	}
 	s.leave()
 	s.registry, s.tenant, s.user = w.table.Registry, t, user
