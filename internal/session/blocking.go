@@ -47,8 +47,8 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 		var decision route.Decision
 		decision, at, s.worker.keys = route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
 		switch {
-		case decision == route.OneNode && s.local.Shards() > 1:
-			return s.refuse(errOneNode(cmd.Name))
+		case decision == route.OneNode && s.local.Shards() > 1: // WAIT and WAITAOF
+			return s.waitAll(cmd, args, raw)
 		case decision == route.CrossSlot, decision == route.Split, s.pinned != nil && s.pinned.slot != at:
 			return s.refuse(errCrossSlot)
 		}

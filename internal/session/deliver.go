@@ -98,6 +98,9 @@ func (s *Session) settle(p *pending) {
 		if s.pinned != nil {
 			s.pinSettled(p)
 		}
+		if s.blocked == p {
+			s.waited(p)
+		}
 		if p.stats != nil {
 			p.stats.observe(p.class, s.worker.Loop.Now()-p.since)
 		}

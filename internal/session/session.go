@@ -77,6 +77,7 @@ type Session struct {
 	transaction *transaction // since MULTI
 	pinned      *pinned      // a connection of the session's own
 	blocked     *pending     // the blocking command that the session waits for
+	waitsFor    *waiting     // WAIT on several shards
 	wants       *upstream.Waiter
 	wantsSince  int64 // since when the command at hand waits for a connection of its own; 0: it does not
 	ended       bool  // the client sends nothing more
@@ -422,6 +423,7 @@ func (s *Session) Closed(error) {
 	s.abandonStream()
 	s.stopWanting()
 	s.salvage()
+	s.stopWaiting()
 	s.dropPin()
 	s.leaveChannels()
 	s.stopMonitor()
