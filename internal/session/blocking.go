@@ -22,7 +22,12 @@ func (s *Session) runDedicated(cmd *command.Command, args [][]byte, raw []byte) 
 		return s.runTransaction(cmd, args, raw)
 	case cmd.Flags&command.Blocking != 0, cmd.Name == "wait", cmd.Name == "waitaof":
 		return s.block(cmd, args, raw)
+	case cmd.Parent != nil && cmd.Parent.Name == "client":
+		return s.runTracking(cmd, args)
 	case cmd.Class == command.ClassPubSub:
+		if s.tracking != nil {
+			s.endCaching(cmd)
+		}
 		return s.runSubscription(cmd, args)
 	}
 	return s.refuse(errNotSupportedYet(cmd.Name))
@@ -116,7 +121,7 @@ func (s *Session) unblock(how string) bool {
 		return false
 	}
 	c := newCleanup()
-	c.Slot, c.Lane, c.Target = s.pinned.slot, uint32(s.id), uint32(s.target)
+	c.Slot, c.Lane, c.Target = s.pinned.slot, uint32(s.id), uint32(s.target.Shared())
 	request := s.worker.encode([][]byte{
 		[]byte("CLIENT"), []byte("UNBLOCK"), strconv.AppendInt(nil, s.pinned.backendID, 10), []byte(how),
 	})

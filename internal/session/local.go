@@ -27,6 +27,9 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 	if s.worker.slowAfter <= 0 {
 		s.noteLocal(cmd, args)
 	}
+	if s.tracking != nil {
+		s.endCaching(cmd)
+	}
 	switch cmd.Name {
 	case "ping":
 		s.ping(args)
@@ -116,6 +119,7 @@ func (s *Session) ping(args [][]byte) {
 func (s *Session) reset() {
 	s.transaction = nil
 	s.dropPin()
+	s.dropTracking()
 	s.leaveChannels()
 	s.stopMonitor()
 	s.leave()

@@ -62,7 +62,7 @@ func (s *Session) runTransaction(cmd *command.Command, args [][]byte, raw []byte
 		}
 		s.transaction = nil
 		s.unpin()
-		s.replyOK()
+		s.replyWithoutNode()
 		return true
 	case "watch":
 		return s.watch(cmd, args, raw)
@@ -71,9 +71,17 @@ func (s *Session) runTransaction(cmd *command.Command, args [][]byte, raw []byte
 			return false
 		}
 		s.unpin()
-		s.replyOK()
+		s.replyWithoutNode()
 		return true
 	}
+}
+
+// replyWithoutNode answers a command that CLIENT CACHING in front of it was in vain for.
+func (s *Session) replyWithoutNode() {
+	if s.tracking != nil {
+		s.tracking.caching = false
+	}
+	s.replyOK()
 }
 
 // enqueue puts a command into the transaction, or refuses it as Redis would at once: EXEC aborts then.
@@ -120,7 +128,7 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 		return s.judgeQueuedSelect(args[1])
 	case kind == command.KindLocal && !runsInTransaction(cmd.Name):
 		return errInMulti(cmd.Name)
-	case kind == command.KindDedicated && cmd.Flags&command.Blocking == 0 && cmd.Name != "unwatch":
+	case kind == command.KindDedicated && cmd.Flags&command.Blocking == 0 && cmd.Name != "unwatch" && cmd.Name != "client|caching":
 		return errInMulti(cmd.Name)
 	}
 	if problem := s.trespass(cmd, args); problem != "" {
@@ -188,6 +196,9 @@ func (s *Session) exec() bool {
 		s.unpin()
 		return s.refuse(errCrossSlot)
 	case tx.count == 0 && s.pinned == nil:
+		if s.tracking != nil {
+			s.tracking.caching = false
+		}
 		s.replyLocal(replyNoElements)
 		return true
 	}
