@@ -3,6 +3,7 @@ package session
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -120,13 +121,40 @@ func (s *Session) beginTracking(p *pending, wanted *trackingOptions, target *Wor
 	outcome := tr.tracker.Begin(func(problem upstream.TrackingProblem) { s.tracked(p, tr, problem) })
 	switch outcome {
 	case upstream.Sent:
+		s.wantsSince = 0
 	case upstream.Full:
+		tr.target = nil // which stays known
 		s.dropTracking()
-		p.complete(appendError(nil, errDedicatedFull))
+		s.waitToTrack(p, wanted, target)
 	default:
+		s.wantsSince = 0
 		s.dropTracking()
 		p.complete(appendError(nil, errNotSent(outcome, false)))
 	}
+}
+
+// waitToTrack tries again when a connection may be free, for a while.
+func (s *Session) waitToTrack(p *pending, wanted *trackingOptions, target *Worker) {
+	now := s.worker.Loop.Now()
+	if s.wantsSince == 0 {
+		s.wantsSince = now
+	}
+	left := int64(s.local.Cluster().DedicatedWait()) - (now - s.wantsSince)
+	if left > 0 {
+		p.others-- // a session that is closed ends the wait
+		s.wants = s.local.Await(route.NoSlot, uint32(s.id), s.target, time.Duration(left), func() {
+			p.others++
+			s.wants = nil
+			s.beginTracking(p, wanted, target)
+		})
+		return
+	}
+	s.wantsSince = 0
+	s.local.Stats.Exhausted++
+	if target != nil {
+		s.forgetTarget(target, uint64(wanted.redirect))
+	}
+	p.complete(appendError(nil, errDedicatedFull))
 }
 
 // changeTracking has the nodes track in another way, over the connections that there are unless the messages are to come
