@@ -150,7 +150,7 @@ func playRedirect(t *testing.T, addr, writers string, protocols [2]int, mode str
 		step("GET k")
 	}
 	for _, target := range targets {
-		defer target.Close()
+		target.Close()
 	}
 	return heard.String()
 }

@@ -34,10 +34,10 @@ func (s *Session) pushInTurn(message []byte) {
 	if s.conn.Closed() || s.mode == ModeClosing && s.head == nil {
 		return
 	}
-	switch last := s.lastArrived(); {
-	case last == nil:
+	switch last := s.lastArrived(); last {
+	case nil:
 		s.conn.Append(message)
-	case last == s.head:
+	case s.head:
 		s.pushes = append(s.pushes, message...)
 	default:
 		s.insertAfter(last, message)
