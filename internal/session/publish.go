@@ -46,7 +46,7 @@ func amendPublished(p *pending, reply []byte) []byte {
 		return reply
 	}
 	var room [4][]byte
-	return p.appendReceivers(p.worker.buf[:0], resp.AppendArgs(room[:0], p.Request()), n)
+	return p.appendReceivers(p.worker.buf[:0], resp.AppendArgs(room[:0], p.commands()), n)
 }
 
 // amendStreamed is amendPublished for a message that is too long to be kept; front is the command up to that.
@@ -77,7 +77,7 @@ func amendExecuted(p *pending, reply []byte) []byte {
 		return reply
 	}
 	amended := append([]byte(nil), reply[:n]...)
-	_, requests := cutReply(p.Request())
+	_, requests := cutReply(p.commands())
 	for rest := reply[n:]; count > 0; count-- {
 		var request, element []byte
 		request, requests = cutReply(requests)

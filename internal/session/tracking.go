@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"time"
@@ -254,6 +255,17 @@ func (s *Session) prefaceCaching(p *pending, request []byte) []byte {
 	s.tracking.caching = false
 	p.Preface++
 	return slices.Concat(s.tracking.cachingCommand(), request)
+}
+
+var cachingHead = []byte("*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n") //nolint:gochecknoglobals // constant
+
+// commands are what p has been sent for: its request without the CLIENT CACHING of prefaceCaching.
+func (p *pending) commands() []byte {
+	request := p.Request()
+	if bytes.HasPrefix(request, cachingHead) {
+		_, request = cutReply(request)
+	}
+	return request
 }
 
 // endCaching is called after a command that has gone to no node: CLIENT CACHING was about it.

@@ -33,11 +33,13 @@ type Local struct {
 	detours  map[detourKey]*detour // the last one of each session and slot
 	watching bool
 	closed   bool
-	hub      *Hub                   // nil: no session has subscribed
-	trackers map[uint32]*Tracker    // by lane
-	counts   map[string]*nodeCounts // by alias
-	random   *rand.Rand
-	facts    map[string]remembered
+	hub      *Hub                // nil: no session has subscribed
+	trackers map[uint32]*Tracker // by lane
+	// following: the topology is looked at periodically, for the trackers.
+	following bool
+	counts    map[string]*nodeCounts // by alias
+	random    *rand.Rand
+	facts     map[string]remembered
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
 	Stats LocalStats

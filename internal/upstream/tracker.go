@@ -74,6 +74,7 @@ func (tr *Tracker) Begin(done func(TrackingProblem)) Outcome {
 		return Uncovered
 	}
 	tr.local.trackers[tr.lane] = tr
+	tr.local.followTopology()
 	tr.done, tr.missing = done, len(nodes)
 	for _, n := range nodes {
 		c, outcome := tr.connect(n)
@@ -252,6 +253,23 @@ func (tr *Tracker) connectLater() {
 	if tr.retry == nil && tr.how.Everywhere && !tr.ended && !tr.local.closed {
 		tr.retry = tr.local.loop.After(spread(trackRetry, tr.local.random.Int64N), tr.connectAll)
 	}
+}
+
+// followInterval is how often a loop with trackers looks for a new topology: a client that waits for invalidations may send
+// nothing by which it would be noticed.
+const followInterval = 250 * time.Millisecond
+
+// followTopology begins to look for a new topology, as long as there are trackers.
+func (lc *Local) followTopology() {
+	if lc.following {
+		return
+	}
+	lc.following = true
+	lc.loop.Every(followInterval, func() bool {
+		lc.Refresh()
+		lc.following = len(lc.trackers) > 0 && !lc.closed
+		return lc.following
+	})
 }
 
 // retrack follows a change of the topology from the view before.
