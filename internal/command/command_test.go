@@ -96,7 +96,7 @@ func TestKinds(t *testing.T) {
 		KindPublish: "publish spublish",
 		KindSplit:   "del exists mget mset touch unlink",
 		KindDedicated: "blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client|caching client|getredir client|tracking " +
-			"client|trackinginfo discard exec multi psubscribe psync punsubscribe ssubscribe subscribe sunsubscribe sync " +
+			"client|trackinginfo discard exec multi psubscribe punsubscribe ssubscribe subscribe sunsubscribe " +
 			"unsubscribe unwatch wait waitaof watch",
 	}
 	got := map[Kind][]string{}

@@ -493,7 +493,7 @@ var rows = [...]Command{
 		{Flags: KeyOW | KeyUpdate, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},
 	{Name: "psubscribe", Arity: -2, Flags: PubSub | NoScript | Loading | Stale, Categories: CategoryPubSub | CategorySlow, Class: ClassPubSub, Kind: KindDedicated},
-	{Name: "psync", Arity: -3, Flags: Admin | NoScript | NoAsyncLoading | NoMulti, Categories: CategoryAdmin | CategorySlow | CategoryDangerous, Class: ClassServer, Kind: KindDedicated},
+	{Name: "psync", Arity: -3, Flags: Admin | NoScript | NoAsyncLoading | NoMulti, Categories: CategoryAdmin | CategorySlow | CategoryDangerous, Class: ClassServer, Kind: KindAdmin},
 	{Name: "pttl", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace | CategoryRead | CategoryFast, Class: ClassGeneric, Kind: KindForward, FirstKey: 1, LastKey: 1, KeyStep: 1, Tips: []string{"nondeterministic_output"}, KeySpecs: []KeySpec{
 		{Flags: KeyRO | KeyAccess, Begin: BeginIndex, Index: 1, Find: FindRange, KeyStep: 1},
 	}},
@@ -658,7 +658,7 @@ var rows = [...]Command{
 		{Flags: KeyNotKey, Begin: BeginIndex, Index: 1, Find: FindRange, LastKey: -1, KeyStep: 1},
 	}},
 	{Name: "swapdb", Arity: 3, Flags: Write | Fast, Categories: CategoryKeyspace | CategoryWrite | CategoryFast | CategoryDangerous, Class: ClassServer, Kind: KindAdmin},
-	{Name: "sync", Arity: 1, Flags: Admin | NoScript | NoAsyncLoading | NoMulti, Categories: CategoryAdmin | CategorySlow | CategoryDangerous, Class: ClassServer, Kind: KindDedicated},
+	{Name: "sync", Arity: 1, Flags: Admin | NoScript | NoAsyncLoading | NoMulti, Categories: CategoryAdmin | CategorySlow | CategoryDangerous, Class: ClassServer, Kind: KindAdmin},
 	{Name: "time", Arity: 1, Flags: Loading | Stale | Fast, Categories: CategoryFast, Class: ClassServer, Kind: KindLocal, Tips: []string{"nondeterministic_output"}},
 	{Name: "touch", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace | CategoryRead | CategoryFast, Class: ClassGeneric, Kind: KindSplit, FirstKey: 1, LastKey: -1, KeyStep: 1, Tips: []string{"request_policy:multi_shard", "response_policy:agg_sum"}, KeySpecs: []KeySpec{
 		{Flags: KeyRO, Begin: BeginIndex, Index: 1, Find: FindRange, LastKey: -1, KeyStep: 1},

@@ -47,7 +47,6 @@ var kinds = map[string]string{
 	"brpoplpush": "Dedicated", "bzmpop": "Dedicated", "bzpopmax": "Dedicated", "bzpopmin": "Dedicated",
 	"psubscribe": "Dedicated", "punsubscribe": "Dedicated", "ssubscribe": "Dedicated", "subscribe": "Dedicated",
 	"sunsubscribe": "Dedicated", "unsubscribe": "Dedicated",
-	"psync": "Dedicated", "sync": "Dedicated",
 	"client|caching": "Dedicated", "client|getredir": "Dedicated", "client|tracking": "Dedicated",
 	"client|trackinginfo": "Dedicated",
 	// These wait for the writes of their own connection and let nothing pass meanwhile.
@@ -56,6 +55,7 @@ var kinds = map[string]string{
 	// The backend's operation: refused.
 	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "config": "Admin",
 	"debug": "Admin", "failover": "Admin", "module": "Admin", "pfdebug": "Admin",
+	"psync": "Admin", "sync": "Admin", // would make the connection a replica's
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
 	"shutdown": "Admin", "slaveof": "Admin", "swapdb": "Admin",
 	"memory|malloc-stats": "Admin", "memory|purge": "Admin",
