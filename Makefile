@@ -15,6 +15,9 @@ GOBUILD  := CGO_ENABLED=0 $(GO) build -buildvcs=$(BUILDVCS) -trimpath -ldflags='
 # The systems that the daemon must compile for.
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 
+# A program of the tests that is a module of its own, so that what it needs stays out of go.mod.
+ASYNQ := internal/e2e/clients/asynq
+
 SCRIPTS := .ci/run $(wildcard scripts/*) deploy/compose/bench.sh
 
 TEST_TIMEOUT ?= 15m
@@ -82,10 +85,12 @@ check-scripts: ## shellcheck where it is installed, else the shell's own syntax 
 .PHONY: check-tidy
 check-tidy: ## fail when go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
+	cd $(ASYNQ) && $(GO) mod tidy -diff
 
 .PHONY: check-vet
 check-vet: ## go vet
 	$(GO) vet ./...
+	cd $(ASYNQ) && $(GO) vet ./...
 
 .PHONY: check-lint
 check-lint: $(TOOLS)/golangci-lint ## golangci-lint, at the version pinned in tools/go.mod

@@ -67,6 +67,7 @@ func All() []Scenario {
 		{Name: "idle", Title: "memory of idle connections", measure: idle, judge: judgeIdle},
 		{Name: "large", Title: "values of 1 MiB", measure: large, judge: judgeLarge},
 		{Name: "huge", Title: "a value of 512 MiB", measure: huge, judge: judgeHuge},
+		{Name: "pubsub", Title: "subscribers beside one that never reads", measure: pubsub, judge: judgePubsub},
 		{Name: "profile", Title: "CPU profiles of sluiced", measure: profile, Extra: true},
 	}
 }

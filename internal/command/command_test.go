@@ -88,14 +88,15 @@ func TestKinds(t *testing.T) {
 			"cluster|delslotsrange cluster|failover cluster|flushslots cluster|forget cluster|getkeysinslot cluster|help cluster|info " +
 			"cluster|keyslot cluster|links cluster|meet cluster|myid cluster|myshardid cluster|nodes cluster|replicas cluster|replicate " +
 			"cluster|reset cluster|saveconfig cluster|set-config-epoch cluster|setslot cluster|shards cluster|slaves cluster|slots command command|count command|docs command|getkeys " +
-			"command|getkeysandflags command|help command|info command|list echo hello info monitor ping quit readonly readwrite reset role select slowlog slowlog|get slowlog|help slowlog|len slowlog|reset time",
+			"command|getkeysandflags command|help command|info command|list echo hello info latency latency|doctor latency|graph latency|help latency|histogram latency|history " +
+			"latency|latest latency|reset monitor ping quit readonly readwrite reset role select slowlog slowlog|get slowlog|help slowlog|len slowlog|reset time",
 		KindFanOut: "dbsize flushall flushdb function|delete function|dump function|flush function|kill function|list function|load " +
 			"function|restore function|stats keys lastsave pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels " +
-			"pubsub|shardnumsub randomkey scan script|exists script|flush script|kill script|load script|show",
+			"pubsub|shardnumsub memory|doctor memory|stats randomkey scan script|exists script|flush script|kill script|load script|show",
 		KindPublish: "publish spublish",
 		KindSplit:   "del exists mget mset touch unlink",
 		KindDedicated: "blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client|caching client|getredir client|tracking " +
-			"client|trackinginfo discard exec multi psubscribe psync punsubscribe ssubscribe subscribe sunsubscribe sync " +
+			"client|trackinginfo discard exec multi psubscribe punsubscribe ssubscribe subscribe sunsubscribe " +
 			"unsubscribe unwatch wait waitaof watch",
 	}
 	got := map[Kind][]string{}

@@ -44,7 +44,6 @@ const (
 	tagCross  = "cross"  // has keys in several slots: on a cluster it is compared with a node of that cluster
 	tagScan   = "scan"   // goes on with the cursor of the reply until that is 0
 	// Its reply counts subscribers, of which a node of a cluster sees its own only.
-	tagReceivers = "receivers"
 )
 
 // normalisations are the tags that loosen the comparison.
@@ -57,7 +56,6 @@ var normalisations = []struct {
 	{tagScan, unordered, "a cursor is the server's own number: both sides are walked to the end, and all elements are compared, sorted"},
 	{"random", shape, "the server chooses by chance: types and lengths are compared"},
 	{"clock", shape, "time passes between the two runs: types and lengths are compared"},
-	{tagReceivers, kindOnly, "a node of a cluster counts only subscribers at that node, with a proxy and without: on a cluster, only the type is compared"},
 	{"server", kindOnly, "the reply tells of the server or connection itself: only its type is compared"},
 }
 
@@ -135,9 +133,9 @@ func (e *compatibilityExample) isOwn(l *exampleLine) bool {
 func (l *exampleLine) has(tag string) bool { return slices.Contains(l.tags, tag) }
 
 // as is how the line's replies are compared, with the name of the normalisation.
-func (l *exampleLine) as(sharded bool) (c comparison, name string) {
+func (l *exampleLine) as() (c comparison, name string) {
 	for _, n := range normalisations {
-		if l.has(n.tag) && (sharded || n.tag != tagReceivers) {
+		if l.has(n.tag) {
 			return n.as, n.tag
 		}
 	}

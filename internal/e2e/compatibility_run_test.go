@@ -131,7 +131,7 @@ func (c *compatibilityTarget) judge(cmd *command.Command, l *exampleLine, got, w
 		}
 	}
 	r.served = c.observe(cmd, l, nodes)
-	how, name := l.as(c.sharded)
+	how, name := l.as()
 	r.compare(got, want, how, name)
 	if cmd.Added && l.own && r.mark == equal && bytes.HasPrefix(want, []byte("-ERR unknown ")) {
 		r.mark, r.served = notKnown, raw // a server does not count calls of what it does not know

@@ -95,6 +95,21 @@ func TestBlockingCommandBeforeTheEnd(t *testing.T) {
 	await(t, func() bool { return blockedClients(server) == "0" && p.metric(t, "sluice_dedicated_connections") == 0 })
 }
 
+// A connection that is lost while it is made clean is given back all the same.
+func TestDedicatedConnectionLostOnItsWayBack(t *testing.T) {
+	redistest.LeakCheck(t)
+	server := redistest.Standalone(t)
+	p := startProxy(t, standaloneYAML(server.Addr()))
+	c := redistest.Dial(t, p.Addr)
+	require.Equal(t, "+OK\r\n", string(c.Do("WATCH", "k")))
+	server.Stop()
+	require.Equal(t, "+OK\r\n", string(c.Do("UNWATCH")))
+	require.EqualValues(t, 1, p.metric(t, "sluice_dedicated_connections"))
+	server.Kill()
+	await(t, func() bool { return p.metric(t, "sluice_dedicated_connections") == 0 })
+	require.Zero(t, p.metric(t, "sluice_pinned_sessions"))
+}
+
 // load is a number of commands shared out to clients that work side by side.
 func load(clients, commands int, work func(client, n int)) {
 	var all sync.WaitGroup

@@ -89,6 +89,8 @@ type Call struct {
 	Target uint32
 	// ReadOnly: the command may be sent again after a loss, because it changes nothing.
 	ReadOnly bool
+	// Stay: the command belongs to what its session has on the connection, so it is sent nowhere else.
+	Stay bool
 	// Preface is the number of replies that come before the one that counts: a transaction is one call of several
 	// commands, and what the node says to those before EXEC is not delivered.
 	Preface uint32

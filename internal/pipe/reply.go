@@ -9,9 +9,6 @@ import (
 // it becomes a clean error. A longer one is passed on part by part.
 const holdMax = 32 << 10
 
-// pushMax bounds an out-of-band message, which is received whole and dropped.
-const pushMax = 1 << 20
-
 // Data implements loop.Handler: it cuts the input into replies.
 func (p *Pipe) Data(b []byte) int {
 	p.lastData = p.conn.Loop().Now()
@@ -46,7 +43,8 @@ func (p *Pipe) isPush(first byte) bool { return first == '>' && !p.parting }
 // whole handles the end of a reply.
 func (p *Pipe) whole(reply []byte) {
 	if !p.parting && reply[0] == '>' {
-		return // nobody asked for it
+		p.pushed(reply)
+		return
 	}
 	if p.tooEarly(reply[0]) {
 		return
@@ -109,7 +107,7 @@ func (c *Call) reason(reply []byte) []byte {
 // partial keeps the beginning of a reply until it is whole, or passes it on when it is long.
 func (p *Pipe) partial(b []byte, start int) (consumed int) {
 	rest := b[start:]
-	if rest[0] == '>' && !p.parting && len(rest) > pushMax {
+	if rest[0] == '>' && !p.parting && len(rest) > p.pushLimit() {
 		p.fail("endless push message")
 		return len(b)
 	}

@@ -103,6 +103,8 @@ func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) 
 	if s.tenant != nil && s.tenant.Name != t.Name {
 		s.leaveChannels()
 		s.stopMonitor()
+		s.dropTracking()
+		s.leaveTrackers()
 	}
 	s.become(t, user)
 	return true

@@ -22,7 +22,12 @@ func (s *Session) runDedicated(cmd *command.Command, args [][]byte, raw []byte) 
 		return s.runTransaction(cmd, args, raw)
 	case cmd.Flags&command.Blocking != 0, cmd.Name == "wait", cmd.Name == "waitaof":
 		return s.block(cmd, args, raw)
+	case cmd.Parent != nil && cmd.Parent.Name == "client":
+		return s.runTracking(cmd, args)
 	case cmd.Class == command.ClassPubSub:
+		if s.tracking != nil {
+			s.endCaching(cmd)
+		}
 		return s.runSubscription(cmd, args)
 	}
 	return s.refuse(errNotSupportedYet(cmd.Name))
@@ -47,8 +52,8 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 		var decision route.Decision
 		decision, at, s.worker.keys = route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
 		switch {
-		case decision == route.OneNode && s.local.Shards() > 1:
-			return s.refuse(errOneNode(cmd.Name))
+		case decision == route.OneNode && s.local.Shards() > 1: // WAIT and WAITAOF
+			return s.waitAll(cmd, args, raw)
 		case decision == route.CrossSlot, decision == route.Split, s.pinned != nil && s.pinned.slot != at:
 			return s.refuse(errCrossSlot)
 		}
@@ -116,7 +121,7 @@ func (s *Session) unblock(how string) bool {
 		return false
 	}
 	c := newCleanup()
-	c.Slot, c.Lane, c.Target = s.pinned.slot, uint32(s.id), uint32(s.target)
+	c.Slot, c.Lane, c.Target = s.pinned.slot, uint32(s.id), uint32(s.target.Shared())
 	request := s.worker.encode([][]byte{
 		[]byte("CLIENT"), []byte("UNBLOCK"), strconv.AppendInt(nil, s.pinned.backendID, 10), []byte(how),
 	})

@@ -14,11 +14,12 @@ import (
 func (s *Session) describe() string {
 	now := s.worker.Loop.Now()
 	sub, psub, ssub := s.subscriptionCounts()
+	_, redirect := s.trackingFlags()
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d multi=%d qbuf=%d qbuf-free=0 "+
-		"argv-mem=0 multi-mem=%d rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=0 events=%s cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
+		"argv-mem=0 multi-mem=%d rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=0 events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s",
 		s.id, s.peer, s.listener, s.name, (now-s.created)/1e9, (now-s.lastActive)/1e9, s.flags(), s.database,
 		sub, psub, ssub, s.queued(),
-		s.conn.Unread(), s.queuedBytes(), s.conn.Pending(), s.events(), lastCommand(s.lastName), tenantUser(s), s.protocol,
+		s.conn.Unread(), s.queuedBytes(), s.conn.Pending(), s.events(), lastCommand(s.lastName), tenantUser(s), redirect, s.protocol,
 		s.libName, s.libVersion)
 }
 
@@ -34,6 +35,8 @@ func (s *Session) flags() string {
 	add('P', s.subscribed())
 	add('x', s.transaction != nil)
 	add('b', s.blocked != nil || s.postponed)
+	tracking, _ := s.trackingFlags()
+	all = append(all, tracking...)
 	add('U', strings.HasPrefix(s.listener, "/"))
 	add('e', s.noEvict)
 	if len(all) == 0 {

@@ -98,6 +98,9 @@ func (s *Session) settle(p *pending) {
 		if s.pinned != nil {
 			s.pinSettled(p)
 		}
+		if s.blocked == p {
+			s.waited(p)
+		}
 		if p.stats != nil {
 			p.stats.observe(p.class, s.worker.Loop.Now()-p.since)
 		}
@@ -212,6 +215,7 @@ func (p *pending) Failed(_ *pipe.Call, f pipe.Failure) {
 		}
 		return
 	}
+	p.selects = 0
 	p.stats.fail(f.Reason)
 	if p.begun {
 		s.conn.Close(errTruncated) // what was sent cannot be taken back

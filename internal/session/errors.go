@@ -77,6 +77,26 @@ func errSubcommandSyntax(container string, sub []byte) string {
 	return "ERR unknown subcommand or wrong number of arguments for '" + oneLine(sub) + "'. Try " + container + " HELP."
 }
 
+// What Redis says of CLIENT TRACKING and CLIENT CACHING, and what the proxy adds.
+const (
+	errRedirectTwice    = "ERR A client can only redirect to a single other client"
+	errRedirectUnknown  = "ERR The client ID you want redirect to does not exist"
+	errPrefixAlone      = "ERR PREFIX option requires BCAST mode to be enabled"
+	errSwitchBroadcast  = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+	errBroadcastOptions = "ERR OPTIN and OPTOUT are not compatible with BCAST"
+	errBothOptions      = "ERR You can't specify both OPTIN mode and OPTOUT mode"
+	errSwitchOptions    = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
+	errCachingOff       = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errCachingYes       = "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
+	errCachingNo        = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+	errBroadcastShared  = "NOPERM BCAST would tell the names of other tenants' keys on the same servers; use another mode of CLIENT TRACKING"
+	errPrefixesLong     = "ERR the prefixes of this client are longer than 1 MiB together"
+)
+
+func errPrefixOverlap(prefix, which, other string) string {
+	return "ERR Prefix '" + oneLine([]byte(prefix)) + "' overlaps with " + which + " prefix '" + oneLine([]byte(other)) + "'. Prefixes for a single client must not overlap."
+}
+
 func errNotSupportedYet(name string) string {
 	return "ERR '" + name + "' needs a connection of its own, which is not supported yet by this proxy"
 }

@@ -17,6 +17,9 @@ func (s *Session) runFanOut(cmd *command.Command, args [][]byte, raw []byte) boo
 	if problem := s.trespass(cmd, args); problem != "" {
 		return s.refuse(problem)
 	}
+	if cmd.Name == "memory|doctor" || cmd.Name == "memory|stats" {
+		return s.memory(cmd, args, raw)
+	}
 	if cmd.Class == command.ClassScripting {
 		return s.runScripting(cmd, args, raw)
 	}

@@ -27,6 +27,9 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 	if s.worker.slowAfter <= 0 {
 		s.noteLocal(cmd, args)
 	}
+	if s.tracking != nil {
+		s.endCaching(cmd)
+	}
 	switch cmd.Name {
 	case "ping":
 		s.ping(args)
@@ -69,7 +72,7 @@ func changesSession(name string) bool {
 // changesTarget lists the commands that would move the session to other upstream connections.
 func changesTarget(name string) bool {
 	switch name {
-	case "auth", "hello", "select":
+	case "auth", "hello":
 		return true
 	}
 	return false
@@ -90,6 +93,8 @@ func (s *Session) runContainer(cmd *command.Command, args [][]byte) bool {
 		return true
 	case cmd.Parent != nil && cmd.Parent.Name == "slowlog":
 		return s.slowlogCommand(cmd, args)
+	case cmd.Name == "latency", cmd.Parent != nil && cmd.Parent.Name == "latency":
+		return s.latency(cmd, args)
 	}
 	return s.client(cmd, args)
 }
@@ -114,6 +119,7 @@ func (s *Session) ping(args [][]byte) {
 func (s *Session) reset() {
 	s.transaction = nil
 	s.dropPin()
+	s.dropTracking()
 	s.leaveChannels()
 	s.stopMonitor()
 	s.leave()
@@ -143,11 +149,29 @@ func (s *Session) selectDatabase(arg []byte) {
 		s.appendError(errIndexRange)
 	case !s.tenant.Allows(database):
 		s.appendError(errDatabase(database))
+	case s.pinned != nil:
+		s.selectPinned(database)
 	default:
 		s.database = database
 		s.retarget()
 		s.replyOK()
 	}
+}
+
+// selectPinned lets the node answer SELECT of a session that watches keys: they and the transaction are on a connection of
+// its own, which must know.
+func (s *Session) selectPinned(database int) {
+	p := s.newPending(command.ClassConnection)
+	p.selects = int32(database) + 1
+	p.amend = func(p *pending, reply []byte) []byte {
+		if reply[0] != '+' {
+			p.selects = 0
+		}
+		return reply
+	}
+	s.barrier = true
+	s.pinned.dirty, s.pinned.barrierOf = true, p
+	s.sendPinned(p, s.pinned.slot, s.worker.encode([][]byte{[]byte("SELECT"), strconv.AppendInt(nil, int64(database), 10)}))
 }
 
 // parseInteger reads an integer as strictly as Redis does: no sign in front but '-', no leading zeros.

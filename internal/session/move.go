@@ -13,7 +13,7 @@ func (s *Session) Moving() bool { return s.moveTo != nil }
 
 // mayMove reports whether nothing of the session is under way.
 func (s *Session) mayMove() bool {
-	return s.head == nil && s.pinned == nil && s.channels == nil && s.monitor == nil && s.mode == ModeNormal && !s.barrier && !s.drain && s.conn.Pending() == 0
+	return s.head == nil && s.pinned == nil && s.channels == nil && s.monitor == nil && s.tracking == nil && s.trackers == nil && s.mode == ModeNormal && !s.barrier && !s.drain && s.conn.Pending() == 0
 }
 
 // depart leaves the loop with the input that has not been looked at. It is posted, because a connection cannot be taken

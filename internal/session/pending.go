@@ -27,6 +27,7 @@ type pending struct {
 
 	abandoned *abandoned                            // of a blocking pop whose client has gone
 	script    *upstream.Script                      // that the command runs by its name; nil: none that is remembered
+	selects   int32                                 // 1 + the database that the session has when this is answered; 0: as before
 	amend     func(p *pending, reply []byte) []byte // corrects a reply that comes whole; nil: it is passed on as it is
 
 	parent *pending // of a part

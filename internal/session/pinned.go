@@ -13,20 +13,26 @@ type pinReason uint8
 const (
 	pinWatch pinReason = iota
 	pinBlocked
+	pinTracking
 	pinReasons
 )
 
-var pinNames = [pinReasons]string{"watch", "blocked"} //nolint:gochecknoglobals // constant
+var pinNames = [pinReasons]string{"watch", "blocked", "tracking"} //nolint:gochecknoglobals // constant
 
 // pinned is the connection that a session has of its own, and what is on it.
 type pinned struct {
 	conn   *upstream.Dedicated
+	own    *pipe.Pipe // instead of conn, of a session that has connections of its own anyway
 	slot   int32
 	reason pinReason
 	// backendID is the node's number of the connection while a command blocks on it; 0: not known.
 	backendID int64
 	// clean tells that nothing of the session is left on the connection, so that another may have it.
 	clean bool
+	// dirty tells that it has selected another database than it was made for: nobody else may have it.
+	dirty bool
+	// settled tells that something of the session may be on the connection.
+	settled bool
 	// barrierOf is the command whose reply ends a barrier, releaseAfter the one whose reply ends the pin.
 	barrierOf, releaseAfter *pending
 }
@@ -37,6 +43,9 @@ func (s *Session) pin(slot int32, reason pinReason) upstream.Outcome {
 		return upstream.Sent
 	}
 	s.epoch = s.local.Epoch()
+	if s.tracking != nil {
+		return s.pinOwn(slot)
+	}
 	conn, outcome := s.local.Dedicate(slot, uint32(s.id), s.target, s)
 	if outcome != upstream.Sent {
 		return outcome
@@ -84,12 +93,17 @@ func (s *Session) stopWanting() {
 // sendPinned sends a command over the session's own connection.
 func (s *Session) sendPinned(p *pending, slot int32, request []byte) {
 	s.prepare(p, slot)
-	if s.pinned.conn.Pipe().Closed() {
+	line := s.pinned.line()
+	if line.Closed() {
 		p.notSent(upstream.Unreachable)
 		return
 	}
+	if s.tracking != nil {
+		p.Stay = s.pinned.settled
+		request = s.prefaceCaching(p, request)
+	}
 	p.others++
-	s.pinned.conn.Pipe().Send(&p.Call, request)
+	line.Send(&p.Call, request)
 }
 
 // unpin ends what the session has on its own connection and gives it back. Nothing of the session is in flight.
@@ -99,13 +113,30 @@ func (s *Session) unpin() {
 		return
 	}
 	s.pinned = nil
-	s.worker.Stats.Pinned[pin.reason]--
-	if conn := pin.conn.Pipe(); !pin.clean && !conn.Closed() {
-		pin.conn.GiveBackAfter()
-		conn.Send(newCleanup(), unwatchCommand)
-		return
+	if pin.own == nil {
+		s.worker.Stats.Pinned[pin.reason]--
 	}
-	pin.conn.GiveBack()
+	switch {
+	case !pin.dirty:
+	case pin.own == nil:
+		pin.conn.Discard()
+		return
+	default:
+		s.tracking.tracker.Reselect()
+	}
+	conn := pin.line()
+	unclean := !pin.clean && !conn.Closed()
+	if unclean && pin.own == nil {
+		pin.conn.GiveBackAfter()
+	}
+	if unclean {
+		c := newCleanup()
+		c.Deadline = s.worker.Loop.Now() + int64(cleanupTime)
+		conn.Send(c, unwatchCommand)
+	}
+	if pin.own == nil && !unclean {
+		pin.conn.GiveBack()
+	}
 }
 
 // dropPin gives the connection up with whatever is on it.
@@ -115,6 +146,9 @@ func (s *Session) dropPin() {
 		return
 	}
 	s.pinned, s.blocked = nil, nil
+	if pin.own != nil {
+		return // it ends with tracking
+	}
 	s.worker.Stats.Pinned[pin.reason]--
 	pin.conn.Discard()
 }
@@ -122,16 +156,29 @@ func (s *Session) dropPin() {
 // pinSettled is called when p has been answered.
 func (s *Session) pinSettled(p *pending) {
 	pin := s.pinned
+	if p.selects > 0 {
+		s.database = int(p.selects - 1)
+		s.retarget()
+	}
 	if pin.barrierOf == p {
 		pin.barrierOf = nil
 		s.barrier, s.blocked = false, nil
-		pin.conn.Fresh = false
+		pin.settled = true
+		switch {
+		case pin.own == nil:
+			pin.conn.Fresh = false
+		case p.Pipe() != nil:
+			pin.own = p.Pipe() // a redirect may have led to another node
+		}
 	}
 	if pin.releaseAfter == p {
 		pin.clean = true
 		s.unpin()
 	}
 }
+
+// cleanupTime is how long a node may take to clean a connection before it is taken to be silent, and the connection closed.
+const cleanupTime = 5 * time.Second
 
 // cleanup is a command of the proxy's own whose reply interests nobody.
 type cleanup struct{ pipe.Call }

@@ -46,7 +46,7 @@ func amendPublished(p *pending, reply []byte) []byte {
 		return reply
 	}
 	var room [4][]byte
-	return p.appendReceivers(p.worker.buf[:0], resp.AppendArgs(room[:0], p.Request()), n)
+	return p.appendReceivers(p.worker.buf[:0], resp.AppendArgs(room[:0], p.commands()), n)
 }
 
 // amendStreamed is amendPublished for a message that is too long to be kept; front is the command up to that.
@@ -69,14 +69,15 @@ func (p *pending) appendReceivers(dst []byte, args [][]byte, n int64) []byte {
 	return redcon.AppendInt(dst, p.session.local.Receivers(&p.Call, channelKindOf(args[0]), args[1], n, command.MatchGlob))
 }
 
-// amendExecuted corrects the answers to what was published in a transaction. p's request is MULTI, the commands, EXEC.
+// amendExecuted corrects the answers to what was published in a transaction, and sees what has been selected. p's request is MULTI, the commands, EXEC.
 func amendExecuted(p *pending, reply []byte) []byte {
+	p.selects = 0
 	count, n, ok := resp.ArrayHeader(reply)
 	if !ok || count <= 0 {
 		return reply
 	}
 	amended := append([]byte(nil), reply[:n]...)
-	_, requests := cutReply(p.Request())
+	_, requests := cutReply(p.commands())
 	for rest := reply[n:]; count > 0; count-- {
 		var request, element []byte
 		request, requests = cutReply(requests)
@@ -87,6 +88,11 @@ func amendExecuted(p *pending, reply []byte) []byte {
 		args := resp.AppendArgs(nil, request)
 		cmd := command.Lookup(args[0])
 		number, isInteger := resp.IntReply(element)
+		if cmd != nil && cmd.Name == "select" && element[0] == '+' && len(args) == 2 {
+			if database, ok := parseInteger(args[1]); ok {
+				p.selects = int32(database) + 1
+			}
+		}
 		if cmd == nil || cmd.Kind != command.KindPublish || !isInteger {
 			amended = append(amended, element...)
 			continue

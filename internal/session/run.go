@@ -112,6 +112,9 @@ func (s *Session) refuse(text string) bool {
 	if s.stats != nil {
 		s.stats.refused++
 	}
+	if s.tracking != nil && s.transaction == nil {
+		s.endCaching(nil)
+	}
 	s.appendError(text)
 	return true
 }
@@ -163,6 +166,9 @@ func (s *Session) routesChanged() bool {
 // submit sends p's request, or answers p with the reason why no node could take it.
 func (s *Session) submit(p *pending, at int32, request []byte) {
 	s.prepare(p, at)
+	if s.tracking != nil {
+		request = s.prefaceCaching(p, request)
+	}
 	if outcome := s.local.Send(&p.Call, request); outcome != upstream.Sent {
 		p.notSent(outcome)
 		return
@@ -190,6 +196,9 @@ func (s *Session) prepare(p *pending, at int32) {
 func (p *pending) notSent(outcome upstream.Outcome) {
 	p.stats.notSent++
 	reply := appendError(nil, errNotSent(outcome, p.partOfWrite()))
+	if outcome == upstream.Full && p.session.tracking != nil {
+		reply = appendError(nil, errDedicatedFull)
+	}
 	if p.parent != nil {
 		p.partReply(reply, true)
 		return
@@ -222,15 +231,24 @@ func (s *Session) split(cmd *command.Command, args [][]byte) {
 
 // scatter sends the parts of g and answers when all are answered.
 func (s *Session) scatter(cmd *command.Command, g *route.Gather) {
-	parent := s.newPending(cmd.Class)
+	s.scatterFor(s.newPending(cmd.Class), g, cmd.Class, cmd.Flags&command.ReadOnly != 0)
+}
+
+// scatterFor is scatter for a command that has its place in the order already.
+func (s *Session) scatterFor(parent *pending, g *route.Gather, class command.Class, readOnly bool) {
 	parent.gather = g
 	parent.others = len(g.Parts)
 	for i := range g.Parts {
 		p := s.worker.take()
-		p.session, p.parent, p.part, p.class, p.stats, p.since = s, parent, i, cmd.Class, s.stats, parent.since
-		p.ReadOnly = cmd.Flags&command.ReadOnly != 0
+		p.session, p.parent, p.part, p.class, p.stats, p.since = s, parent, i, class, s.stats, parent.since
+		p.ReadOnly = readOnly
 		s.prepare(p, g.Parts[i].Slot)
-		if outcome := s.local.Send(&p.Call, g.Parts[i].Request); outcome != upstream.Sent {
+		request := g.Parts[i].Request
+		if s.tracking != nil {
+			request = s.prefaceCaching(p, request)
+			s.tracking.caching = p.Preface > 0 // it is for each part
+		}
+		if outcome := s.local.Send(&p.Call, request); outcome != upstream.Sent {
 			p.others = 1
 			p.notSent(outcome)
 			p.Free(nil)
@@ -238,6 +256,9 @@ func (s *Session) scatter(cmd *command.Command, g *route.Gather) {
 		}
 		p.others = 1
 		p.limitConnect()
+	}
+	if s.tracking != nil {
+		s.tracking.caching = false
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 // the same moment, would have left in the list.
 type abandoned struct {
 	conn      *upstream.Dedicated
+	tracker   *upstream.Tracker // instead of conn, of a session that tracks
 	local     *upstream.Local
 	clean     bool // nothing else of the session is on the connection
 	unblocked bool
@@ -41,12 +42,17 @@ func popsElements(name string) bool {
 // salvage leaves the connection of a blocking pop to the pop, whose client has gone.
 func (s *Session) salvage() {
 	p, pin := s.blocked, s.pinned
-	if p == nil || pin == nil || p.begun || !popsElements(s.lastName) || pin.conn.Pipe().Closed() {
+	if p == nil || pin == nil || p.begun || !popsElements(s.lastName) || pin.line().Closed() {
 		return
 	}
 	s.blocked, s.pinned = nil, nil
-	s.worker.Stats.Pinned[pin.reason]--
 	p.abandoned = &abandoned{conn: pin.conn, local: s.local, clean: pin.releaseAfter == p}
+	if pin.own != nil {
+		p.abandoned.tracker = s.tracking.tracker
+		s.tracking.left = true
+	} else {
+		s.worker.Stats.Pinned[pin.reason]--
+	}
 	p.Deadline = s.worker.Loop.Now() + int64(salvageTime)
 	p.written = p.written[:0]
 	if pin.backendID != 0 {
@@ -67,7 +73,7 @@ func (p *pending) endAbandoned(backendID int64) {
 // sendAside sends a command of the proxy's own to the node of p's slot over a shared pipe.
 func (p *pending) sendAside(args ...[]byte) {
 	c := newCleanup()
-	c.Slot, c.Lane, c.Target = p.Slot, p.Lane, p.Target
+	c.Slot, c.Lane, c.Target = p.Slot, p.Lane, uint32(upstream.Target(p.Target).Shared())
 	p.abandoned.local.Send(c, p.worker.encode(args))
 }
 
@@ -85,20 +91,30 @@ func (p *pending) replyAbandoned(b []byte, last bool) {
 	if line := restoring(p.Request(), p.written); line != nil && !p.begun {
 		p.sendAside(line...)
 	}
-	if a.clean {
+	if a.clean && a.tracker == nil {
 		a.conn.GiveBackAfter()
+		return
+	}
+	a.discard()
+}
+
+// discard closes the connection.
+func (a *abandoned) discard() {
+	if a.tracker != nil {
+		a.tracker.End()
 		return
 	}
 	a.conn.Discard()
 }
 
 // failAbandoned gives up.
-func (p *pending) failAbandoned(pipe.Failure) { p.abandoned.conn.Discard() }
+func (p *pending) failAbandoned(pipe.Failure) { p.abandoned.discard() }
 
 // restoring is the command that puts back what a pop has taken; nil: it has taken nothing. request is the pop, behind its
-// preface.
+// preface, which may begin with CLIENT CACHING.
 func restoring(request, reply []byte) [][]byte {
-	args := resp.AppendArgs(nil, request[len(clientIDCommand):])
+	_, pop, _ := bytes.Cut(request, clientIDCommand)
+	args := resp.AppendArgs(nil, pop)
 	taken := leaves(reply)
 	if len(taken) < 2 || len(args) == 0 {
 		return nil

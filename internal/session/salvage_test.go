@@ -28,5 +28,7 @@ func TestRestoring(t *testing.T) {
 	} {
 		request := append(bytes.Clone(clientIDCommand), redistest.Command(c.command...)...)
 		require.Equal(t, c.want, string(bytes.Join(restoring(request, []byte(c.reply)), []byte(" "))), "%v", c.command)
+		request = append([]byte(redistest.Command("CLIENT", "CACHING", "YES")), request...)
+		require.Equal(t, c.want, string(bytes.Join(restoring(request, []byte(c.reply)), []byte(" "))), "%v behind CLIENT CACHING", c.command)
 	}
 }

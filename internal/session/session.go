@@ -77,13 +77,16 @@ type Session struct {
 	transaction *transaction // since MULTI
 	pinned      *pinned      // a connection of the session's own
 	blocked     *pending     // the blocking command that the session waits for
+	waitsFor    *waiting     // WAIT on several shards
 	wants       *upstream.Waiter
 	wantsSince  int64 // since when the command at hand waits for a connection of its own; 0: it does not
 	ended       bool  // the client sends nothing more
 	channels    *subscriptions
-	monitor     *monitor   // the session is shown its tenant's commands
-	pushes      []byte     // messages that came in the middle of a reply
-	holds       []*pending // whose pipes wait, because the client takes a large reply too slowly
+	monitor     *monitor           // the session is shown its tenant's commands
+	tracking    *tracking          // client-side caching is on
+	trackers    map[uint64]*Worker // sessions that redirect their invalidations here
+	pushes      []byte             // messages that came in the middle of a reply
+	holds       []*pending         // whose pipes wait, because the client takes a large reply too slowly
 
 	check  *passwordCheck // that the session waits for
 	lesson *lesson        // about the command at hand
@@ -143,14 +146,18 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	w := s.worker
 	if s.tenant == nil || s.tenant.Name != t.Name {
 		s.database = t.Databases[0]
-		s.leaveChannels() // they are another tenant's
 	}
 	s.leave()
 	s.registry, s.tenant, s.user = w.table.Registry, t, user
 	s.stats = w.statsOf(t.Name)
 	s.stats.clients++
 	cluster := w.table.Cluster(t)
-	s.local = cluster.Local(w.Loop.ID())
+	local := cluster.Local(w.Loop.ID())
+	if s.tracking != nil && s.local != local {
+		s.CacheLost()
+		s.dropTracking()
+	}
+	s.local = local
 	s.local.Refresh()
 	s.local.Users++
 	s.epoch = s.local.Epoch()
@@ -171,7 +178,17 @@ func (s *Session) leave() {
 	s.local.Users--
 }
 
-func (s *Session) retarget() { s.target = upstream.MakeTarget(int(s.protocol), s.database) }
+// retarget fits the upstream connections to the protocol version and database.
+func (s *Session) retarget() {
+	s.target = upstream.MakeTarget(int(s.protocol), s.database)
+	if s.tracking == nil {
+		return
+	}
+	if s.tracking.tracker != nil {
+		s.tracking.tracker.Retarget(s.target)
+	}
+	s.target = s.target.Own()
+}
 
 // adoptTable follows a swap of the routing table: an unchanged tenant costs one comparison, a changed one is taken over
 // when nothing is in flight, and a session whose tenant or user is gone is disconnected.
@@ -180,7 +197,7 @@ func (s *Session) adoptTable() (wait bool) {
 	if s.tenant == nil || s.registry == table.Registry {
 		return false
 	}
-	if s.pinned != nil || s.transaction != nil || s.subscribed() {
+	if s.pinned != nil || s.transaction != nil || s.tracking != nil || s.subscribed() {
 		return s.adoptLater(table)
 	}
 	if s.head != nil || s.mode != ModeNormal {
@@ -194,6 +211,10 @@ func (s *Session) adoptTable() (wait bool) {
 func (s *Session) adoptLater(table *route.Table) (wait bool) {
 	t := table.Registry.Tenant(s.tenant.Name)
 	gone := t == nil || s.user == nil && !t.Open() || s.user != nil && t.Users[s.user.Name] == nil
+	if !gone && s.tracking != nil && s.tracking.trespasses(s, table) {
+		s.conn.Close(nil)
+		return true
+	}
 	if !gone || s.head != nil {
 		return false
 	}
@@ -423,7 +444,10 @@ func (s *Session) Closed(error) {
 	s.abandonStream()
 	s.stopWanting()
 	s.salvage()
+	s.stopWaiting()
 	s.dropPin()
+	s.dropTracking()
+	s.leaveTrackers()
 	s.leaveChannels()
 	s.stopMonitor()
 	if s.check != nil {
@@ -462,7 +486,7 @@ func (s *Session) waitsForClient() bool {
 	case ModeNormal:
 		return s.head == nil && s.wants == nil && s.channels == nil // a client that listens may be silent
 	case ModeStreaming:
-		return s.stream.conn == nil || s.stream.conn.Pipe().Backlog() == 0
+		return s.stream.line == nil || s.stream.line.Backlog() == 0
 	default:
 		return false
 	}

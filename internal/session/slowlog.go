@@ -93,7 +93,7 @@ func (s *Session) argumentsOf(p *pending) []string {
 		return nil // it was not sent
 	}
 	var lines [][]string
-	eachCommand(p.Request(), func(args [][]byte) { lines = append(lines, shorten(args)) })
+	eachCommand(p.commands(), func(args [][]byte) { lines = append(lines, shorten(args)) })
 	if len(lines) == 0 {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/command"
+	"github.com/sluiceproxy/sluice/internal/pipe"
 	"github.com/sluiceproxy/sluice/internal/route"
 	"github.com/sluiceproxy/sluice/internal/upstream"
 	"github.com/sluiceproxy/sluice/pkg/resp"
@@ -25,7 +26,8 @@ var errCutShort = errors.New("a command ended before it was whole")
 // session is in flight until it is answered, because commands on other connections could overtake it.
 type streaming struct {
 	rest    resp.CommandRest
-	conn    *upstream.Dedicated // nil: what comes is read and dropped, because the command has been answered
+	line    *pipe.Pipe          // nil: what comes is read and dropped, because the command has been answered
+	conn    *upstream.Dedicated // that line is of; nil: it is the session's own anyway
 	pending *pending            // nil: answered
 	front   []string            // the arguments in front of the long one, for the slow log
 	whole   int64               // when the command had come whole; 0: it has not
@@ -53,10 +55,11 @@ func (s *Session) beginStream(b []byte) int {
 		}
 	}
 	var conn *upstream.Dedicated
+	var line *pipe.Pipe
 	if problem == "" {
 		s.epoch = s.local.Epoch()
 		var outcome upstream.Outcome
-		conn, outcome = s.local.Dedicate(at, uint32(s.id), s.target, s)
+		conn, line, outcome = s.streamTo(at)
 		if outcome == upstream.Full {
 			s.stopped = true
 			s.conn.Pause()
@@ -67,7 +70,7 @@ func (s *Session) beginStream(b []byte) int {
 			problem = errNotSent(outcome, false)
 		}
 	}
-	s.stream = &streaming{rest: s.scan.Rest(b, *s.limits), conn: conn}
+	s.stream = &streaming{rest: s.scan.Rest(b, *s.limits), line: line, conn: conn}
 	s.mode = ModeStreaming
 	s.scan.Reset()
 	s.conn.Expect(0)
@@ -85,8 +88,27 @@ func (s *Session) beginStream(b []byte) int {
 		p.amend = amendStreamed(b[:start])
 	}
 	s.noteStream(b[:start], length)
-	conn.Pipe().SendOpen(&p.Call, b)
+	if s.tracking != nil && s.tracking.caching {
+		line.Send(newCleanup(), s.tracking.cachingCommand())
+		s.tracking.caching = false
+	}
+	line.SendOpen(&p.Call, b)
 	return len(b)
+}
+
+// streamTo finds a connection for a command that is streamed.
+func (s *Session) streamTo(at int32) (conn *upstream.Dedicated, line *pipe.Pipe, outcome upstream.Outcome) {
+	if s.tracking != nil {
+		line, outcome = s.tracking.tracker.Pipe(at)
+		if outcome == upstream.Sent && !line.Conn().Attached() {
+			outcome = upstream.Full // something may have to be sent first
+		}
+		return nil, line, outcome
+	}
+	if conn, outcome = s.local.Dedicate(at, uint32(s.id), s.target, s); outcome == upstream.Sent {
+		line = conn.Pipe()
+	}
+	return conn, line, outcome
 }
 
 // judgeStream finds out from the arguments in front of the long one where the command goes, or why it cannot.
@@ -148,8 +170,8 @@ func (s *Session) streamOn(b []byte) int {
 		s.malformed(err)
 		return len(b)
 	}
-	if st.conn != nil {
-		st.conn.Pipe().More(b[:n])
+	if st.line != nil {
+		st.line.More(b[:n])
 	}
 	if done {
 		s.endStream()
@@ -159,7 +181,7 @@ func (s *Session) streamOn(b []byte) int {
 		}
 		return n
 	}
-	if st.conn != nil && st.conn.Pipe().Backlog() > streamAhead {
+	if st.line != nil && st.line.Backlog() > streamAhead {
 		s.holdBack(st)
 	}
 	return n
@@ -168,7 +190,7 @@ func (s *Session) streamOn(b []byte) int {
 // holdBack makes the client wait until the node has taken what it has been sent, for which it has as long as for a command.
 func (s *Session) holdBack(st *streaming) {
 	s.conn.Pause()
-	st.conn.Pipe().Conn().TellDrained()
+	st.line.Conn().TellDrained()
 	if timeout := s.tenant.CommandTimeout; timeout > 0 {
 		st.pending.Deadline = s.worker.Loop.Now() + int64(timeout)
 	}
@@ -179,12 +201,12 @@ func (s *Session) endStream() {
 	st := s.stream
 	st.ended, st.whole = true, s.worker.Loop.Now()
 	s.mode = ModeNormal
-	if st.conn == nil {
+	if st.line == nil {
 		s.stream = nil
 		return
 	}
 	s.barrier = true // until it is answered
-	st.conn.Pipe().Finish(&st.pending.Call)
+	st.line.Finish(&st.pending.Call)
 	if timeout := s.tenant.CommandTimeout; timeout > 0 {
 		st.pending.Deadline = s.worker.Loop.Now() + int64(timeout)
 	}
@@ -205,14 +227,16 @@ func (s *Session) streamSettled() {
 
 // releaseDedicated gives the connection back, or closes it when a part of a command is on it.
 func (s *Session) releaseDedicated(st *streaming) {
-	if st.conn == nil {
+	if st.line == nil {
 		return
 	}
 	if !st.ended {
-		st.conn.Pipe().Conn().Close(errCutShort)
+		st.line.Conn().Close(errCutShort)
 	}
-	st.conn.GiveBack()
-	st.conn = nil
+	if st.conn != nil {
+		st.conn.GiveBack()
+	}
+	st.line, st.conn = nil, nil
 }
 
 // abandonStream gives up a streamed command, because the client is gone or sent something malformed.

@@ -15,11 +15,12 @@ const transactionMax = 64 << 20
 // one piece: so a transaction needs no connection of its own, a node sees it without a pause in the middle, and one that
 // is redirected can be sent again whole. See https://redis.io/docs/latest/develop/interact/transactions/.
 type transaction struct {
-	queue  []byte // the commands, in RESP
-	count  int
-	slot   int32 // of the keys so far; route.NoSlot: none yet
-	broken bool  // a command was refused: EXEC aborts
-	torn   bool  // a client in cluster mode named keys of several slots: EXEC is refused
+	queue   []byte // the commands, in RESP
+	count   int
+	slot    int32 // of the keys so far; route.NoSlot: none yet
+	selects int32 // 1 + the database that the last SELECT asks for; 0: none
+	broken  bool  // a command was refused: EXEC aborts
+	torn    bool  // a client in cluster mode named keys of several slots: EXEC is refused
 	// scripts are those that the commands run by their names.
 	scripts []*upstream.Script
 	told    bool // it publishes: the numbers of receivers are to be corrected
@@ -61,7 +62,7 @@ func (s *Session) runTransaction(cmd *command.Command, args [][]byte, raw []byte
 		}
 		s.transaction = nil
 		s.unpin()
-		s.replyOK()
+		s.replyWithoutNode()
 		return true
 	case "watch":
 		return s.watch(cmd, args, raw)
@@ -70,9 +71,17 @@ func (s *Session) runTransaction(cmd *command.Command, args [][]byte, raw []byte
 			return false
 		}
 		s.unpin()
-		s.replyOK()
+		s.replyWithoutNode()
 		return true
 	}
+}
+
+// replyWithoutNode answers a command that CLIENT CACHING in front of it was in vain for.
+func (s *Session) replyWithoutNode() {
+	if s.tracking != nil {
+		s.tracking.caching = false
+	}
+	s.replyOK()
 }
 
 // enqueue puts a command into the transaction, or refuses it as Redis would at once: EXEC aborts then.
@@ -115,9 +124,11 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 		return errCrossSlot
 	case kind == command.KindAdmin:
 		return errAdmin(cmd.Name)
+	case cmd.Name == "select" && !s.fronted:
+		return s.judgeQueuedSelect(args[1])
 	case kind == command.KindLocal && !runsInTransaction(cmd.Name):
 		return errInMulti(cmd.Name)
-	case kind == command.KindDedicated && cmd.Flags&command.Blocking == 0 && cmd.Name != "unwatch":
+	case kind == command.KindDedicated && cmd.Flags&command.Blocking == 0 && cmd.Name != "unwatch" && cmd.Name != "client|caching":
 		return errInMulti(cmd.Name)
 	}
 	if problem := s.trespass(cmd, args); problem != "" {
@@ -145,6 +156,18 @@ func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem stri
 	return errCrossSlot
 }
 
+// judgeQueuedSelect takes SELECT into the transaction. What is wrong with its argument the node says at EXEC, as Redis does;
+// a database that is not the tenant's is refused at once.
+func (s *Session) judgeQueuedSelect(arg []byte) (problem string) {
+	if problem := s.outside(arg); problem != "" && !s.sharded {
+		return problem
+	}
+	if database, ok := parseInteger(arg); ok && !s.sharded && s.tenant.Allows(int(database)) {
+		s.transaction.selects = int32(database) + 1
+	}
+	return ""
+}
+
 // runsInTransaction lists the commands that the proxy answers itself and that a node may answer in a transaction: they
 // leave nothing on a connection that others use too.
 func runsInTransaction(name string) bool {
@@ -158,7 +181,7 @@ func runsInTransaction(name string) bool {
 // exec sends the transaction. A session that watches keys sends it over its own connection, where the node knows of them.
 func (s *Session) exec() bool {
 	tx := s.transaction
-	if s.pinned != nil && s.head != nil {
+	if (s.pinned != nil || tx.selects > 0) && s.head != nil {
 		return false
 	}
 	if s.routesChanged() {
@@ -173,8 +196,21 @@ func (s *Session) exec() bool {
 		s.unpin()
 		return s.refuse(errCrossSlot)
 	case tx.count == 0 && s.pinned == nil:
+		if s.tracking != nil {
+			s.tracking.caching = false
+		}
 		s.replyLocal(replyNoElements)
 		return true
+	}
+	if tx.selects > 0 { // which a connection that others use must not see
+		if outcome := s.pin(route.NoSlot, pinWatch); outcome != upstream.Sent {
+			if s.refusePin(route.NoSlot, outcome) {
+				return true
+			}
+			s.transaction = tx
+			return false
+		}
+		s.pinned.dirty = true
 	}
 	request := make([]byte, 0, len(tx.queue)+64)
 	request = append(request, "*1\r\n$5\r\nMULTI\r\n"...)
@@ -182,8 +218,12 @@ func (s *Session) exec() bool {
 	request = append(request, "*1\r\n$4\r\nEXEC\r\n"...)
 	p := s.newPending(command.ClassTransactions)
 	p.Preface = uint32(1 + tx.count)
-	if tx.told {
-		p.amend = amendExecuted
+	if tx.told || tx.selects > 0 {
+		p.amend, p.selects = amendExecuted, tx.selects
+	}
+	if tx.selects > 0 {
+		s.barrier = true // where the next command goes is not known before
+		s.pinned.barrierOf = p
 	}
 	if s.pinned != nil {
 		s.pinned.releaseAfter = p

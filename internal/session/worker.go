@@ -79,6 +79,7 @@ type Worker struct {
 	freeCount int
 	made      int // records that are free or in use
 	tenants   map[string]*tenantStats
+	targets   map[uint64]*Session // that invalidations are redirected to
 	limits    resp.CommandLimits
 	strict    resp.CommandLimits // before authentication
 	Stats     Stats

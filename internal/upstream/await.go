@@ -46,6 +46,7 @@ func (w *Waiter) wake() {
 
 // lent is the number of connections to the node that sessions have.
 func (n *node) lent() (sum int) {
+	sum = n.tracked
 	for _, t := range n.targets {
 		sum += len(t.lent)
 	}

@@ -93,8 +93,17 @@ type Target uint32
 // MakeTarget packs protocol (2 or 3) and database.
 func MakeTarget(protocol, database int) Target { return Target(protocol)<<24 | Target(database) }
 
+// own marks the target of a session that has connections of its own, see Tracker.
+const own Target = 1 << 31
+
+// Own is the target of calls that take the connections which their session has of its own, see Tracker.
+func (t Target) Own() Target { return t | own }
+
+// Shared is the target without Own's mark.
+func (t Target) Shared() Target { return t &^ own }
+
 // Protocol is 2 or 3.
-func (t Target) Protocol() int { return int(t >> 24) }
+func (t Target) Protocol() int { return int(t.Shared() >> 24) }
 
 // Database is the number of the database that the connection has selected.
 func (t Target) Database() int { return int(t & 0xffffff) }

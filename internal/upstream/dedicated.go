@@ -184,4 +184,7 @@ func (d *Dedicated) Lost(_ *pipe.Pipe, calls []pipe.LostCall, err error) {
 	for _, lost := range calls {
 		lc.fail(lost.Call, pipe.Failure{Reason: reason, InDoubt: lost.InDoubt})
 	}
+	if d.returning {
+		d.GiveBack()
+	}
 }

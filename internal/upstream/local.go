@@ -33,10 +33,13 @@ type Local struct {
 	detours  map[detourKey]*detour // the last one of each session and slot
 	watching bool
 	closed   bool
-	hub      *Hub                   // nil: no session has subscribed
-	counts   map[string]*nodeCounts // by alias
-	random   *rand.Rand
-	facts    map[string]remembered
+	hub      *Hub                // nil: no session has subscribed
+	trackers map[uint32]*Tracker // by lane
+	// following: the topology is looked at periodically, for the trackers.
+	following bool
+	counts    map[string]*nodeCounts // by alias
+	random    *rand.Rand
+	facts     map[string]remembered
 	// Users is the number of sessions that send to the cluster from this loop.
 	Users int
 	Stats LocalStats
@@ -57,7 +60,7 @@ func newLocal(c *Cluster, l *loop.Loop) *Local {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), facts: make(map[string]remembered), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
+	lc := &Local{cluster: c, loop: l, known: make(map[string]*node), counts: make(map[string]*nodeCounts), detours: make(map[detourKey]*detour), trackers: make(map[uint32]*Tracker), facts: make(map[string]remembered), random: rand.New(rand.NewPCG(seed, uint64(l.ID())))} //nolint:gosec // spreads load; not a secret
 	lc.Refresh()
 	return lc
 }
@@ -73,6 +76,9 @@ func (lc *Local) Refresh() {
 	m := lc.cluster.topo.Load()
 	if m == lc.view || lc.closed {
 		return
+	}
+	if len(lc.trackers) > 0 {
+		defer lc.retrack(lc.view)
 	}
 	lc.view = m
 	lc.epoch++
@@ -186,7 +192,7 @@ func (lc *Local) Send(c *pipe.Call, request []byte) Outcome {
 		lc.cluster.RequestRefresh()
 		return Uncovered
 	}
-	p, outcome := n.target(Target(c.Target)).pipe(c.Lane)
+	p, outcome := n.pipe(Target(c.Target), c.Lane)
 	if outcome == Sent {
 		p.Send(c, request)
 		lc.watch()
@@ -211,7 +217,7 @@ func (lc *Local) sendAgain(n *node, p *pipe.Pipe, c *pipe.Call, f pipe.Failure, 
 	if n != nil && c.Attempts < attemptsMax && (c.Deadline == 0 || c.Deadline > lc.loop.Now()) {
 		outcome := Sent
 		if p == nil {
-			p, outcome = n.target(Target(c.Target)).pipe(c.Lane)
+			p, outcome = n.pipe(Target(c.Target), c.Lane)
 		}
 		if outcome == Sent {
 			lc.Stats.Retried++
@@ -261,6 +267,9 @@ func (lc *Local) look() (more bool) {
 			t.look(lc.loop.Now())
 		}
 	}
+	for _, tr := range lc.trackers {
+		more = tr.look(lc.loop.Now()) || more
+	}
 	lc.leaving = slices.DeleteFunc(lc.leaving, func(n *node) bool { return !n.busy() })
 	return (more || len(lc.leaving) > 0) && !lc.closed
 }
@@ -270,6 +279,9 @@ func (lc *Local) close() {
 	lc.closed = true
 	if lc.hub != nil {
 		lc.hub.close()
+	}
+	for _, tr := range lc.trackers {
+		tr.hangUp()
 	}
 	for _, n := range slices.Concat(lc.order, lc.leaving) {
 		n.retire()

@@ -171,6 +171,7 @@ func (lc *Local) addTo(sum *numbers) {
 		for _, t := range n.targets {
 			t.addTo(numbers)
 		}
+		numbers.lent += n.tracked
 	}
 }
 

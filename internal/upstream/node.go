@@ -24,9 +24,11 @@ type node struct {
 	// provided are the scripts that the node has been given, since the caches were emptied for the flushes-th time.
 	provided map[provided]bool
 	flushes  uint64
+	tracked  int // connections of trackers
 }
 
 func (n *node) target(key Target) *target {
+	key = key.Shared()
 	for _, t := range n.targets {
 		if t.key == key {
 			return t
@@ -93,6 +95,16 @@ type target struct {
 type spare struct {
 	pipe  *pipe.Pipe
 	since int64
+}
+
+// pipe is where a call for the node goes: to a lane of the target, or to the connection that its session has of its own.
+func (n *node) pipe(key Target, lane uint32) (*pipe.Pipe, Outcome) {
+	if key&own != 0 {
+		if tr := n.local.trackers[lane]; tr != nil {
+			return tr.pipe(n)
+		}
+	}
+	return n.target(key).pipe(lane)
 }
 
 // pipe returns the lane's pipe, which may still be connecting.

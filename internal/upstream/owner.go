@@ -64,7 +64,7 @@ func (t *target) Lost(p *pipe.Pipe, calls []pipe.LostCall, err error) {
 	}
 	for _, lost := range calls {
 		f := pipe.Failure{Reason: reason, InDoubt: lost.InDoubt}
-		if lost.Retry && reason != pipe.Malformed && !lc.closed {
+		if lost.Retry && !lost.Call.Stay && reason != pipe.Malformed && !lc.closed {
 			lc.resend(lost.Call, f)
 		} else {
 			lc.fail(lost.Call, f)

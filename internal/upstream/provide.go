@@ -35,7 +35,7 @@ func (lc *Local) Provide(c *pipe.Call, s *Script) {
 	if n == nil {
 		return
 	}
-	if p, outcome := n.target(Target(c.Target)).pipe(c.Lane); outcome == Sent {
+	if p, outcome := n.pipe(Target(c.Target), c.Lane); outcome == Sent {
 		n.provide(p, c, s)
 	}
 }

@@ -72,3 +72,17 @@ func (lc *Local) Stands(p Primary) bool {
 	}
 	return false
 }
+
+// ServingSlots names every shard that serves slots by one of them.
+func (lc *Local) ServingSlots() []int32 {
+	if lc.view == nil {
+		return nil
+	}
+	slots := make([]int32, 0, len(lc.view.Shards))
+	for i := range lc.view.Shards {
+		if ranges := lc.view.Shards[i].Slots; len(ranges) > 0 {
+			slots = append(slots, int32(ranges[0].First))
+		}
+	}
+	return slots
+}

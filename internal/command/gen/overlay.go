@@ -13,9 +13,10 @@ var kinds = map[string]string{
 	// The proxy answers.
 	"asking": "Local", "auth": "Local", "command": "Local", "echo": "Local", "hello": "Local", "info": "Local",
 	"ping": "Local", "quit": "Local", "readonly": "Local", "readwrite": "Local", "reset": "Local", "select": "Local",
-	"time":   "Local",
-	"role":   "Local", // a node's answer would tell addresses
-	"client": "Local", // the rest of it below
+	"time":    "Local",
+	"latency": "Local", // of the proxy, which does not sample it
+	"role":    "Local", // a node's answer would tell addresses
+	"client":  "Local", // the rest of it below
 	// The cluster is that of the proxies, if any; what would change it is refused there.
 	"cluster":    "Local",
 	"config|get": "Local", "config|help": "Local", // what of it the proxy shows
@@ -28,6 +29,7 @@ var kinds = map[string]string{
 	// Asked of every shard.
 	"dbsize": "FanOut", "flushall": "FanOut", "flushdb": "FanOut", "keys": "FanOut", "lastsave": "FanOut",
 	"randomkey": "FanOut", "scan": "FanOut",
+	"memory|doctor": "FanOut", "memory|stats": "FanOut", // where they would tell of other tenants, the proxy answers
 	"script|exists": "FanOut", "script|flush": "FanOut", "script|kill": "FanOut", "script|load": "FanOut",
 	"script|show":     "FanOut",
 	"function|delete": "FanOut", "function|dump": "FanOut", "function|flush": "FanOut", "function|kill": "FanOut",
@@ -45,7 +47,6 @@ var kinds = map[string]string{
 	"brpoplpush": "Dedicated", "bzmpop": "Dedicated", "bzpopmax": "Dedicated", "bzpopmin": "Dedicated",
 	"psubscribe": "Dedicated", "punsubscribe": "Dedicated", "ssubscribe": "Dedicated", "subscribe": "Dedicated",
 	"sunsubscribe": "Dedicated", "unsubscribe": "Dedicated",
-	"psync": "Dedicated", "sync": "Dedicated",
 	"client|caching": "Dedicated", "client|getredir": "Dedicated", "client|tracking": "Dedicated",
 	"client|trackinginfo": "Dedicated",
 	// These wait for the writes of their own connection and let nothing pass meanwhile.
@@ -53,10 +54,11 @@ var kinds = map[string]string{
 
 	// The backend's operation: refused.
 	"acl": "Admin", "bgrewriteaof": "Admin", "bgsave": "Admin", "config": "Admin",
-	"debug": "Admin", "failover": "Admin", "latency": "Admin", "module": "Admin", "pfdebug": "Admin",
+	"debug": "Admin", "failover": "Admin", "module": "Admin", "pfdebug": "Admin",
+	"psync": "Admin", "sync": "Admin", // would make the connection a replica's
 	"pfselftest": "Admin", "replconf": "Admin", "replicaof": "Admin", "restore-asking": "Admin", "save": "Admin",
 	"shutdown": "Admin", "slaveof": "Admin", "swapdb": "Admin",
-	"memory|doctor": "Admin", "memory|malloc-stats": "Admin", "memory|purge": "Admin", "memory|stats": "Admin",
+	"memory|malloc-stats": "Admin", "memory|purge": "Admin",
 	"script|debug": "Admin", // turns a shared connection into a debugger's
 }
 
