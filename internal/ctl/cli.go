@@ -89,7 +89,7 @@ func (c *cli) root() *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	group("state", c.clusters(), c.tenants(), c.users(), c.tokens(), c.apply(), c.diff(), c.export())
+	group("state", c.clusters(), c.tenants(), c.users(), c.tokens(), c.apply(), c.diff(), c.export(), c.history())
 	group("proxy", c.status(), c.top(), c.sessions(), c.nodes(), c.topology(), c.explain(), c.events(), c.config(),
 		c.pause(), c.resume(), c.drain(), c.undrain(), c.reload())
 	group("self", c.login(), c.contexts(), c.completion())

@@ -244,7 +244,8 @@ func (p *planner) mayBeFreed(kind api.Kind, err error) bool {
 
 // diffText is a step as lines of a unified diff.
 func (s *step) diffText(st style) string {
-	from, to := "registered/"+s.name, "documents/"+s.name
+	name := s.kind.word() + "/" + s.name
+	from, to := "registered/"+name, "documents/"+name
 	switch s.action {
 	case "create":
 		from = "/dev/null"

@@ -292,6 +292,36 @@ func (c *cli) showChange(ch *api.Changed) error {
 	return err
 }
 
+func (c *cli) history() *cobra.Command {
+	var kind, name string
+	var most int
+	cmd := c.plainCommand("history", "List the changes of everything that is registered",
+		"List the changes of clusters, tenants, users and tokens that are kept, the newest first.",
+		"  proxyctl history --count 20\n  proxyctl history --kind Tenant --name acme -o wide", arguments(0, 0),
+		func(ctx context.Context, client *api.Client, _ []string) error {
+			var all []api.Changed
+			for change, err := range client.Changes(ctx, api.Kind(kind), name) {
+				if err != nil {
+					return err
+				}
+				if all = append(all, change); len(all) == most {
+					break
+				}
+			}
+			label := func(x *api.Changed) string { return strings.ToLower(string(x.Kind)) + "/" + x.Name }
+			columns := []column[api.Changed]{textColumn("ENTITY", false, label)}
+			for _, col := range historyColumns() {
+				columns = append(columns, column[api.Changed]{col.title, col.wide, func(x *api.Changed, st style) string { return col.cell(&x.Change, st) }})
+			}
+			return show(c, all, label, columns)
+		})
+	cmd.Flags().StringVar(&kind, "kind", "", "only those of Cluster, Tenant, User or Token")
+	cmd.Flags().StringVar(&name, "name", "", "only those of this name; of users TENANT/NAME")
+	cmd.Flags().IntVar(&most, "count", 100, "at most so many; 0: all that are kept")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"Cluster", "Tenant", "User", "Token"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
 func (c *cli) testCluster() *cobra.Command {
 	k := c.clusterKind()
 	var password passwordFlags

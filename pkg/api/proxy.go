@@ -60,22 +60,45 @@ func (f SessionFilter) query() url.Values {
 // Sessions goes through the connected clients.
 func (c *Client) Sessions(ctx context.Context, f SessionFilter) iter.Seq2[Session, error] {
 	return func(yield func(Session, error) bool) {
-		for q := f.query(); ; {
-			var page Page[Session]
-			if err := c.get(ctx, &page, q, "sessions"); err != nil {
-				yield(Session{}, err)
-				return
-			}
-			for i := range page.Items {
-				if !yield(page.Items[i], nil) {
-					return
-				}
-			}
-			if page.Next == "" || page.Next == q.Get("page") {
-				return
-			}
-			q.Set("page", page.Next)
+		pages(ctx, c, f.query(), yield, "sessions")
+	}
+}
+
+// pages goes through all pages of a list.
+func pages[T any](ctx context.Context, c *Client, q url.Values, yield func(T, error) bool, path ...string) {
+	if !q.Has("limit") {
+		q.Set("limit", strconv.Itoa(mostOnPage))
+	}
+	for {
+		var page Page[T]
+		if err := c.get(ctx, &page, q, path...); err != nil {
+			var none T
+			yield(none, err)
+			return
 		}
+		for i := range page.Items {
+			if !yield(page.Items[i], nil) {
+				return
+			}
+		}
+		if page.Next == "" || page.Next == q.Get("page") {
+			return
+		}
+		q.Set("page", page.Next)
+	}
+}
+
+// Changes goes through the changes of all entities, the newest first; kind and name choose some, empty ones all.
+func (c *Client) Changes(ctx context.Context, kind Kind, name string) iter.Seq2[Changed, error] {
+	return func(yield func(Changed, error) bool) {
+		q := url.Values{}
+		if kind != "" {
+			q.Set("kind", string(kind))
+		}
+		if name != "" {
+			q.Set("name", name)
+		}
+		pages(ctx, c, q, yield, "history")
 	}
 }
 

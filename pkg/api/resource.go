@@ -9,6 +9,9 @@ import (
 	"strconv"
 )
 
+// mostOnPage is the largest page that the server gives.
+const mostOnPage = 1000
+
 // WriteOptions go with a change. The zero value changes whatever version is there.
 type WriteOptions struct {
 	// Version is the one that the entity must have; 0: any. Another one is answered with status 412.
@@ -69,26 +72,10 @@ func (r *Resource[T]) List(ctx context.Context, o ListOptions) (page Page[T], er
 	return page, err
 }
 
-// All goes through all pages. After an error there is nothing more.
+// All goes through all pages, from o.Page on. After an error there is nothing more.
 func (r *Resource[T]) All(ctx context.Context, o ListOptions) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for {
-			page, err := r.List(ctx, o)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if page.Next == "" || page.Next == o.Page {
-				return
-			}
-			o.Page = page.Next
-		}
+		pages(ctx, r.c, o.query(), yield, r.path...)
 	}
 }
 
