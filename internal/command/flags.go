@@ -34,6 +34,17 @@ var flagNames = [...]string{
 	"no_async_loading", "no_multi", "movablekeys", "allow_busy",
 }
 
+// Names are the flags as COMMAND names them.
+func (f Flags) Names() []string {
+	names := []string{}
+	for i, name := range flagNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // KeyFlags tell what a command does with a key. The bits are in the order in which COMMAND lists them.
 type KeyFlags uint32
 

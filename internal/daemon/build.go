@@ -28,34 +28,44 @@ func (e *embedded) close() {
 }
 
 func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Cluster, error) {
-	kind := upstream.Standalone
-	addresses := c.Addresses
-	switch c.Kind {
-	case config.RedisCluster:
-		kind = upstream.Sharded
-	case config.EmbeddedKind:
+	if c.Kind == config.EmbeddedKind {
 		if err := d.startEmbedded(); err != nil {
 			return nil, err
 		}
-		addresses = []string{d.embedded.redis.Addr()}
+	}
+	made, err := upstreamConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Kind == config.EmbeddedKind {
+		made.Addresses = []string{d.embedded.redis.Addr()}
+	}
+	made.Pipes = upstream.PipesConfig{
+		Max: cfg.Pipes.Max, GrowDelay: cfg.Pipes.GrowDelay, IdleTimeout: cfg.Pipes.IdleTimeout, MaxInflight: cfg.Pipes.MaxInflight,
+		Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit,
+	}
+	made.Dedicated = upstream.DedicatedConfig{
+		Min: cfg.Dedicated.Min, Max: cfg.Dedicated.Max, Wait: cfg.Dedicated.Wait, IdleTimeout: cfg.Dedicated.IdleTimeout,
+	}
+	made.StreamThreshold = int64(cfg.StreamThreshold)
+	return upstream.NewCluster(made, d.loops, d.log.Logger), nil
+}
+
+// upstreamConfig is what a cluster's nodes are reached by.
+func upstreamConfig(c *config.Cluster) (upstream.Config, error) {
+	kind := upstream.Standalone
+	if c.Kind == config.RedisCluster {
+		kind = upstream.Sharded
 	}
 	secure, err := clusterTLS(c.TLS)
 	if err != nil {
-		return nil, fmt.Errorf("cluster %q: %w", c.Name, err)
+		return upstream.Config{}, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
-	return upstream.NewCluster(upstream.Config{
-		Name: c.Name, Kind: kind, Addresses: addresses,
+	return upstream.Config{
+		Name: c.Name, Kind: kind, Addresses: c.Addresses,
 		Username: c.Auth.Username, Password: c.Auth.Password.Reveal(), TLS: secure,
 		ConnectTimeout: c.ConnectTimeout, RefreshInterval: c.RefreshInterval,
-		Pipes: upstream.PipesConfig{
-			Max: cfg.Pipes.Max, GrowDelay: cfg.Pipes.GrowDelay, IdleTimeout: cfg.Pipes.IdleTimeout, MaxInflight: cfg.Pipes.MaxInflight,
-			Window: cfg.Pipes.Window, Limit: cfg.Pipes.Limit,
-		},
-		Dedicated: upstream.DedicatedConfig{
-			Min: cfg.Dedicated.Min, Max: cfg.Dedicated.Max, Wait: cfg.Dedicated.Wait, IdleTimeout: cfg.Dedicated.IdleTimeout,
-		},
-		StreamThreshold: int64(cfg.StreamThreshold),
-	}, d.loops, d.log.Logger), nil
+	}, nil
 }
 
 func (d *Daemon) startEmbedded() error {

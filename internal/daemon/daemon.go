@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,6 +70,8 @@ type Daemon struct {
 	asked      chan reloadRequest
 	stopped    chan struct{} // closed when nothing is reconciled any more
 	startedAt  time.Time
+	drained    atomic.Bool // by an operator
+	window     statsWindow
 
 	background sync.WaitGroup // goroutines that end with Run's ctx
 
@@ -128,6 +131,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return err
 	}
 	d.control.SetSettle(d.settled)
+	d.control.SetImpact(d.impact)
 	d.startSessions(table)
 	d.server = server.New(server.Options{MaxClients: cfg.Clients.Max, TCPKeepalive: cfg.Clients.TCPKeepalive}, d.shared, d.log.Logger)
 	listeners, err := listenersOf(cfg)
@@ -225,7 +229,7 @@ func (d *Daemon) startAdmin(ctx context.Context) (err error) {
 	}
 	d.admin, err = admin.Listen(ctx, admin.Options{
 		Address: d.config.Admin.Address, PProf: d.config.Admin.PProf, TLS: secure, Audit: d.config.Admin.Audit,
-		Gatherer: d.registry, Ready: d.notReady, Log: d.log.Logger,
+		Gatherer: d.registry, Ready: d.notReady, Log: d.log.Logger, Control: d.control, Runtime: d,
 	})
 	if err != nil {
 		return err
@@ -236,7 +240,7 @@ func (d *Daemon) startAdmin(ctx context.Context) (err error) {
 
 // notReady lists the clusters without a usable map and the tenants that wait for them.
 func (d *Daemon) notReady() (missing []admin.NotReady) {
-	if d.server.Draining() {
+	if d.server.Draining() || d.drained.Load() {
 		return []admin.NotReady{{Reason: "draining"}}
 	}
 	if !d.control.Synced() {
@@ -305,8 +309,8 @@ func (d *Daemon) AdminAddress() string {
 	return d.admin.Address()
 }
 
-// Sessions is the number of connected clients.
-func (d *Daemon) Sessions() int { return d.shared.Clients() }
+// Clients is the number of connected clients.
+func (d *Daemon) Clients() int { return d.shared.Clients() }
 
 // stop drains and ends everything.
 func (d *Daemon) stop() error {

@@ -248,11 +248,11 @@ func TestHostileInputTakesNoMemory(t *testing.T) {
 	}
 	other := redistest.Dial(t, p.Addr)
 	require.Equal(t, "+OK\r\n", string(other.Do("SET", "still", "served")))
-	require.Eventually(t, func() bool { return p.Sessions() == len(conns)+1 }, eventually, tick)
+	require.Eventually(t, func() bool { return p.Clients() == len(conns)+1 }, eventually, tick)
 	require.Less(t, heapInUse(), before+(250<<20), "200 announcements of 1 MiB are held, not of 512 MiB")
 	for _, c := range conns {
 		c.Close()
 	}
-	require.Eventually(t, func() bool { return p.Sessions() == 1 }, eventually, tick)
+	require.Eventually(t, func() bool { return p.Clients() == 1 }, eventually, tick)
 	require.Less(t, heapInUse(), before+(32<<20))
 }

@@ -242,7 +242,7 @@ func TestClientLeavesInTheMiddleOfALargeValue(t *testing.T) {
 		require.Equal(t, "$-1\r\n", string(setter.Do("GET", "part")))
 		require.Equal(t, ":8388608\r\n", string(setter.Do("STRLEN", "big")))
 	}
-	require.Eventually(t, func() bool { return p.Sessions() == 1 }, eventually, tick)
+	require.Eventually(t, func() bool { return p.Clients() == 1 }, eventually, tick)
 	require.Eventually(t, func() bool { return p.metric(t, "sluice_dedicated_connections") == 0 }, eventually, tick)
 	require.Equal(t, "+OK\r\n", string(setter.Do("SET", "big", strings.Repeat("z", 8<<20))))
 	require.Equal(t, "$-1\r\n", string(server.Do("GET", "part")))

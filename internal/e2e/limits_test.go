@@ -163,7 +163,7 @@ func TestHalfClose(t *testing.T) {
 		require.NoError(t, err, "%.80q: got %.80q", raw, got)
 		require.Equal(t, want, string(got), "%.80q", raw)
 	}
-	require.Eventually(t, func() bool { return p.Sessions() == 0 }, eventually, tick)
+	require.Eventually(t, func() bool { return p.Clients() == 0 }, eventually, tick)
 }
 
 // TestClientThatDoesNotReadIsHeldBack: replies of 100 KB that nobody reads stop the client's commands, not the others.

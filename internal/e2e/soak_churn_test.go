@@ -89,7 +89,7 @@ func oneVisit(t *testing.T, addr string, n int) error {
 
 func awaitNoClients(t *testing.T, p *proxy) {
 	t.Helper()
-	require.Eventually(t, func() bool { return p.Sessions() == 0 }, eventually, tick)
+	require.Eventually(t, func() bool { return p.Clients() == 0 }, eventually, tick)
 }
 
 // upstreamConnections counts those that the proxy has to the server now.

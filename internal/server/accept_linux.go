@@ -40,6 +40,11 @@ func (s *Server) accepted(l *listening, fd int, peer unix.Sockaddr, err error) {
 		s.pauseAccept(l)
 		return
 	}
+	if s.closed.Load() {
+		s.rejected[rejectDrained].Add(1)
+		_ = unix.Close(fd)
+		return
+	}
 	if s.full() {
 		s.rejected[rejectFull].Add(1)
 		_, _ = unix.Write(fd, []byte(tooMany))

@@ -10,10 +10,11 @@ const (
 	rejectFull = iota
 	rejectHandshake
 	rejectAccept
+	rejectDrained
 	rejectReasons
 )
 
-var rejectNames = [rejectReasons]string{"max_clients", "tls_handshake", "accept"} //nolint:gochecknoglobals // constant
+var rejectNames = [rejectReasons]string{"max_clients", "tls_handshake", "accept", "drained"} //nolint:gochecknoglobals // constant
 
 // Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) { ch <- rejectedDesc }

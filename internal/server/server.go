@@ -55,6 +55,7 @@ type Server struct {
 	listeners []*listening
 	running   sync.WaitGroup
 	draining  atomic.Bool
+	closed    atomic.Bool // new clients are turned away, for a while
 	rejected  [rejectReasons]atomic.Uint64
 	handshake atomic.Int64 // clients that are not yet a session
 
@@ -167,6 +168,11 @@ func (s *Server) acceptLoop(l *listening) {
 		if err != nil {
 			s.acceptFailed(err)
 			time.Sleep(acceptPause)
+			continue
+		}
+		if s.closed.Load() {
+			s.rejected[rejectDrained].Add(1)
+			_ = nc.Close()
 			continue
 		}
 		if s.full() {
@@ -292,6 +298,12 @@ func (s *Server) each(fn func(*session.Session)) {
 		w.Loop.Call(func() { w.Each(fn) })
 	}
 }
+
+// TurnAway makes the server close the connections of new clients at once, or take them again.
+func (s *Server) TurnAway(on bool) { s.closed.Store(on) }
+
+// AskToLeave lets every client go as soon as its commands are done.
+func (s *Server) AskToLeave() { s.each((*session.Session).Drain) }
 
 // Draining reports whether Drain has been called.
 func (s *Server) Draining() bool { return s.draining.Load() }

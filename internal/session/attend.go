@@ -11,11 +11,16 @@ import (
 )
 
 // noteAttention is called when a reason for looking at the tenant's commands comes or goes.
-func (t *tenantStats) noteAttention() { t.attention = t.pause != nil || len(t.watchers) > 0 }
+func (t *tenantStats) noteAttention() {
+	t.attention = t.pause != nil || t.halt != nil || len(t.watchers) > 0
+}
 
 // attend runs a command of a tenant that is paused or watched. It returns false when the command must wait. A client that
 // monitors is not paused, as in Redis.
 func (s *Session) attend(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if s.haltRefuses(cmd) {
+		return s.refuseHalted(cmd)
+	}
 	if s.monitor != nil {
 		if !s.mayRunAsMonitor(cmd, args) {
 			return s.refuse(errMonitorKeyspace)

@@ -36,6 +36,7 @@ const (
 	errIndexRange       = "ERR DB index is out of range"
 	errClientName       = "ERR Client names cannot contain spaces, newlines or special characters."
 	errSharded          = "ERR SELECT is not allowed in cluster mode"
+	errHalted           = "ERR this tenant is paused by the operator; try again later"
 	errTenantGone       = "ERR this tenant is no longer served here"
 	errDatabaseGone     = "ERR the database of this connection is no longer the tenant's"
 	errMaxClients       = "ERR max number of clients reached"

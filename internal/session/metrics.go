@@ -78,6 +78,7 @@ func (s *Stats) add(other *Stats) {
 	s.IdleClosed += other.IdleClosed
 	s.AuthFailures += other.AuthFailures
 	s.Moved += other.Moved
+	s.LeftBehind += other.LeftBehind
 	for reason, n := range other.Pinned {
 		s.Pinned[reason] += n
 	}
@@ -114,6 +115,7 @@ func (s *snapshot) collect(ch chan<- prometheus.Metric) {
 	closed := desc("clients_disconnected_total", "Clients that the proxy disconnected.", "reason")
 	counter(ch, closed, s.stats.OutputLimit, "output_buffer")
 	counter(ch, closed, s.stats.IdleClosed, "idle")
+	counter(ch, closed, s.stats.LeftBehind, "left_behind")
 	traffic := desc("client_bytes_total", "Bytes exchanged with clients.", "direction")
 	counter(ch, traffic, s.stats.Traffic.In, "in")
 	counter(ch, traffic, s.stats.Traffic.Out, "out")

@@ -47,6 +47,11 @@ func (w *Worker) endPause(stats *tenantStats) {
 	w.Loop.Cancel(stats.pause.timer)
 	stats.pause = nil
 	stats.noteAttention()
+	w.wakePostponed(stats)
+}
+
+// wakePostponed looks again at the commands that a pause of the tenant has held.
+func (w *Worker) wakePostponed(stats *tenantStats) {
 	w.Each(func(s *Session) {
 		if s.postponed && s.stats == stats {
 			s.postponed = false
@@ -58,6 +63,9 @@ func (w *Worker) endPause(stats *tenantStats) {
 // heldByPause reports whether a command must wait for the end of its tenant's pause. A client that monitors is not paused,
 // as in Redis.
 func (s *Session) heldByPause(cmd *command.Command, args [][]byte) bool {
+	if s.stats.halt != nil && cmd.Flags&command.NoAuth == 0 {
+		return true
+	}
 	p := s.stats.pause
 	return p != nil && (!p.writesOnly || s.mayWrite(cmd, args))
 }

@@ -102,6 +102,7 @@ type Session struct {
 	lastName   string // of the last command
 	created    int64
 	lastActive int64
+	lateSince  int64 // since when it stays behind on a cluster that is no longer its tenant's; 0: it does not
 	overSince  int64 // since when more than the output bound is unread; 0: it is not
 
 	next, prev *Session
@@ -149,6 +150,7 @@ func (s *Session) become(t *tenant.Tenant, user *tenant.User) {
 	}
 	s.leave()
 	s.registry, s.tenant, s.user = w.table.Registry, t, user
+	s.lateSince = 0
 	s.stats = w.statsOf(t.Name)
 	s.stats.clients++
 	cluster := w.table.Cluster(t)
@@ -190,11 +192,15 @@ func (s *Session) retarget() {
 	s.target = s.target.Own()
 }
 
-// adoptTable follows a swap of the routing table: an unchanged tenant costs one comparison, a changed one is taken over
+// adoptTable follows a swap of the routing table: an unchanged tenant costs a few comparisons, a changed one is taken over
 // when nothing is in flight, and a session whose tenant or user is gone is disconnected.
 func (s *Session) adoptTable() (wait bool) {
 	table := s.worker.snapshot()
 	if s.tenant == nil || s.registry == table.Registry {
+		return false
+	}
+	if s.tracking == nil && table.Registry.Tenant(s.tenant.Name) == s.tenant && table.Cluster(s.tenant) == s.local.Cluster() {
+		s.registry = table.Registry // nothing about this session is another
 		return false
 	}
 	if s.pinned != nil || s.transaction != nil || s.tracking != nil || s.subscribed() {
@@ -206,8 +212,12 @@ func (s *Session) adoptTable() (wait bool) {
 	return s.follow(table)
 }
 
-// adoptLater keeps a session on the cluster where it has a connection of its own, a transaction or subscriptions, unless
-// its tenant or user is gone.
+// adoptPatience is how long a session may stay on a cluster that is no longer its tenant's, because it has a connection of
+// its own there, a transaction or subscriptions. It is less than the time for which such a cluster is kept.
+const adoptPatience = 30 * time.Second
+
+// adoptLater keeps a session on the cluster where it has a connection of its own, a transaction or subscriptions, for a
+// while, unless its tenant or user is gone.
 func (s *Session) adoptLater(table *route.Table) (wait bool) {
 	t := table.Registry.Tenant(s.tenant.Name)
 	gone := t == nil || s.user == nil && !t.Open() || s.user != nil && t.Users[s.user.Name] == nil
@@ -215,11 +225,29 @@ func (s *Session) adoptLater(table *route.Table) (wait bool) {
 		s.conn.Close(nil)
 		return true
 	}
-	if !gone || s.head != nil {
+	if gone {
+		return s.head == nil && s.follow(table)
+	}
+	if table.Cluster(t) == s.local.Cluster() {
+		if s.pinned == nil && s.transaction == nil && s.tracking == nil && s.head == nil && s.mode == ModeNormal {
+			return s.follow(table) // subscriptions stay where they are
+		}
+		s.lateSince = 0
 		return false
 	}
-	return s.follow(table)
+	now := s.worker.Loop.Now()
+	if s.lateSince == 0 {
+		s.lateSince = now
+	}
+	if now-s.lateSince >= int64(adoptPatience) {
+		s.worker.Stats.LeftBehind++
+		s.conn.Close(errLeftBehind)
+		return true
+	}
+	return false
 }
+
+var errLeftBehind = errors.New("the tenant is on another cluster now")
 
 // follow takes the session over to another table. Nothing is in flight.
 func (s *Session) follow(table *route.Table) (wait bool) {
@@ -381,6 +409,7 @@ func (s *Session) finish() {
 func (s *Session) Drain() {
 	s.drain = true
 	s.worker.endPause(s.stats)
+	s.worker.endHalt(s.stats)
 	s.endIfSettled(s.conn.Unread() > 0)
 }
 

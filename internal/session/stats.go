@@ -19,6 +19,7 @@ type tenantStats struct {
 	// attention tells that commands of the tenant may not simply run: a pause holds them, or somebody watches.
 	attention bool
 	pause     *pause
+	halt      *halt // the operator's pause
 	watchers  []*watcher
 	slow      *slowlog
 }
@@ -97,3 +98,6 @@ func (h *Histogram) observe(nanos int64) {
 	}
 	h.Buckets[min(i, histogramBuckets-1)]++
 }
+
+// upperBound is that of a bucket, in nanoseconds.
+func upperBound(bucket int) float64 { return math.Exp2(float64(bucket) / 8) }

@@ -46,6 +46,8 @@ func (s *Session) beginStream(b []byte) int {
 	}
 	if problem == "" && s.stats.attention {
 		switch {
+		case s.haltRefuses(cmd):
+			problem = errHalted
 		case s.monitor != nil && !s.mayRunAsMonitor(cmd, nil):
 			problem = errMonitorKeyspace
 		case s.monitor == nil && s.heldByPause(cmd, nil):

@@ -105,6 +105,7 @@ type Stats struct {
 	AuthFailures   uint64
 	Pinned         [pinReasons]int
 	Moved          uint64 // clients that went to another loop
+	LeftBehind     uint64 // clients disconnected because they stayed on a cluster that was no longer their tenant's
 }
 
 // NewWorker makes the worker of a loop. It sweeps its sessions once a second.
