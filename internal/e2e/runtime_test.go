@@ -45,14 +45,14 @@ func TestWhatTheRuntimeTells(t *testing.T) {
 	require.True(t, status.Store.Available)
 	require.Equal(t, status.Store.Revision, status.Store.Applied)
 
-	sessions := p.Daemon.Sessions(admin.SessionFilter{Tenant: "acme"})
+	sessions := p.Sessions(admin.SessionFilter{Tenant: "acme"})
 	require.Len(t, sessions, 1)
 	require.Equal(t, "me", sessions[0].Name)
 	require.Equal(t, "app", sessions[0].User)
 	require.Equal(t, "set", sessions[0].LastCommand)
 	require.WithinDuration(t, time.Now(), sessions[0].Connected, time.Minute)
-	require.Len(t, p.Daemon.Sessions(admin.SessionFilter{Cluster: "wide"}), 1)
-	require.Empty(t, p.Daemon.Sessions(admin.SessionFilter{Tenants: []string{}}))
+	require.Len(t, p.Sessions(admin.SessionFilter{Cluster: "wide"}), 1)
+	require.Empty(t, p.Sessions(admin.SessionFilter{Tenants: []string{}}))
 
 	topology := p.Topology("wide")
 	require.True(t, topology.Ready)
@@ -131,7 +131,7 @@ func TestOperatorPausesATenant(t *testing.T) {
 	require.True(t, p.Pause("acme", admin.Pause{}))
 	c.Send("GET k\r\n")
 	require.Eventually(t, func() bool {
-		s := p.Daemon.Sessions(admin.SessionFilter{Tenant: "acme", Command: "get"})
+		s := p.Sessions(admin.SessionFilter{Tenant: "acme", Command: "get"})
 		return len(s) == 1 && s[0].Inflight == 0
 	}, eventually, tick)
 	require.True(t, p.Resume("acme"))
