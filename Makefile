@@ -100,6 +100,10 @@ check-lint: $(TOOLS)/golangci-lint ## golangci-lint, at the version pinned in to
 check-generated: ## fail when the command table is not what its generator writes
 	@sh scripts/check-generated
 
+.PHONY: check-api
+check-api: ## property-based requests against the admin API (needs python3 and network; not part of check)
+	@GO='$(GO)' sh scripts/check-api
+
 .PHONY: check-cross
 check-cross: ## compile the programs for every supported system
 	@for platform in $(PLATFORMS); do \

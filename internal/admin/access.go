@@ -23,14 +23,10 @@ const (
 	// failuresBurst failures are answered at once, one more in each failuresEvery.
 	failuresBurst = 20
 	failuresEvery = time.Second
+	// goodMax tokens of an address are remembered.
+	goodMax = 64
 	// tokenMax bounds what is hashed.
 	tokenMax = 512
-)
-
-// AuditOff and AuditStdout are the values of Options.Audit that are no file.
-const (
-	AuditOff    = "off"
-	AuditStdout = "stdout"
 )
 
 // rank orders the roles.
@@ -82,7 +78,7 @@ type failing struct {
 	address netip.Prefix
 	limiter *rate.Limiter
 	mu      sync.Mutex
-	good    [sha256.Size]byte // hash of the token that it was admitted with last: others' failures do not lock it out
+	good    map[[sha256.Size]byte]bool // hashes of tokens that were valid: others' failures do not lock them out
 }
 
 func newFailures() *failures {
@@ -99,7 +95,7 @@ func (f *failures) of(remote string) *failing {
 		f.mu.order.MoveToFront(e)
 		return e.Value.(*failing) //nolint:forcetypeassert // nothing else is in it
 	}
-	entry := &failing{address: address, limiter: rate.NewLimiter(rate.Every(failuresEvery), failuresBurst)}
+	entry := &failing{address: address, limiter: rate.NewLimiter(rate.Every(failuresEvery), failuresBurst), good: make(map[[sha256.Size]byte]bool)}
 	f.mu.entries[address] = f.mu.order.PushFront(entry)
 	if f.mu.order.Len() > failuresMax {
 		oldest := f.mu.order.Remove(f.mu.order.Back()).(*failing) //nolint:forcetypeassert // nothing else is in it
@@ -126,7 +122,7 @@ func origin(remote string) netip.Prefix {
 // wait is how long the address must wait before another failure would be answered.
 func (f *failing) wait(secret string) time.Duration {
 	f.mu.Lock()
-	good := f.good == sha256.Sum256([]byte(secret))
+	good := f.good[sha256.Sum256([]byte(secret))]
 	f.mu.Unlock()
 	if missing := 1 - f.limiter.Tokens(); missing > 0 && !good {
 		return time.Duration(missing * float64(failuresEvery))
@@ -138,8 +134,11 @@ func (f *failing) failure() { f.limiter.Allow() }
 
 func (f *failing) success(secret string) {
 	f.mu.Lock()
-	f.good = sha256.Sum256([]byte(secret))
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	if len(f.good) >= goodMax {
+		clear(f.good)
+	}
+	f.good[sha256.Sum256([]byte(secret))] = true
 }
 
 // bound reports whether the actor's token is for some tenants only.

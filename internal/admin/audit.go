@@ -15,6 +15,12 @@ import (
 	"github.com/sluiceproxy/sluice/pkg/api"
 )
 
+// AuditOff and AuditStdout are the values of Options.Audit that are no file.
+const (
+	AuditOff    = "off"
+	AuditStdout = "stdout"
+)
+
 // auditLine is one request that changes something, or would have. Nothing of its body is in it.
 type auditLine struct {
 	Time    time.Time `json:"time"`

@@ -126,7 +126,7 @@ type (
 	// MatchInput goes with changes of what exists.
 	MatchInput struct {
 		WriteInput
-		IfMatch string `header:"If-Match" pattern:"^(\\*|\"[0-9]{1,9}\")$" patternDescription:"an ETag or *" doc:"The ETag that the entity must have; another one is answered with 412."`
+		IfMatch string `header:"If-Match" pattern:"^(\\*|\"[0-9]{1,9}\")$" doc:"The ETag that the entity must have; another one is answered with 412."`
 	}
 	createInput[T any] struct {
 		WriteInput
