@@ -129,6 +129,14 @@ func TestExportIsWhatApplyReads(t *testing.T) {
 	require.Contains(t, other.fails(ExitError, "apply --yes -f "+other.file("exported.yaml", exported)), "is needed, or one of sha256 and argon2id")
 }
 
+// TestQuickStart applies what README.md tells a new operator to.
+func TestQuickStart(t *testing.T) {
+	f := startFleet(t)
+	f.must(ExitOK, "apply --yes -f ../../configs/registered/two-tenants.yaml")
+	require.Equal(t, "acme/app\nbolt/web\n", f.must(ExitOK, "users list -o name"))
+	f.must(ExitOK, "diff -f ../../configs/registered/two-tenants.yaml")
+}
+
 func TestFoldersAndPipesAreRead(t *testing.T) {
 	f := startFleet(t)
 	folder := t.TempDir()

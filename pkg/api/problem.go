@@ -33,6 +33,9 @@ func (f ProblemField) String() string {
 	if f.Value == nil {
 		return text
 	}
+	if given, isText := f.Value.(string); isText && strings.HasPrefix(given, `"`) {
+		return text + " (it is " + given + ")" // quoted already
+	}
 	if value, err := json.Marshal(f.Value); err == nil && len(value) <= 200 {
 		text += fmt.Sprintf(" (it is %s)", value)
 	}
