@@ -204,3 +204,9 @@ func TestOneClusterThatCannotBeBuilt(t *testing.T) {
 	require.InDelta(t, 1, p.metric(t, "sluice_desired_state_problems"), 0)
 	require.NotEmpty(t, p.Logs.FilterMessageSnippet("a part of the desired state is not in force").All())
 }
+
+func (r registrar) patchCluster(name, patch string) {
+	r.t.Helper()
+	_, err := r.Clusters().Patch(r.t.Context(), anyWrite(), name, []byte(patch))
+	require.NoError(r.t, err)
+}
