@@ -132,6 +132,9 @@ func verifierOf(u *config.User) (tenant.Verifier, error) {
 
 func listenersOf(cfg *config.Config) ([]server.Listener, error) {
 	var all []server.Listener
+	if admin := cfg.AdminListeners(); len(admin) > 0 {
+		return nil, fmt.Errorf("listener %s: admin: PROXY commands over RESP are not served by this version; use the admin API", admin[0].Address)
+	}
 	for _, l := range cfg.ClientListeners() {
 		network, address := l.Network()
 		secure, err := listenerTLS(l.TLS)
