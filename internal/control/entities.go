@@ -59,6 +59,13 @@ func (e *entities[T]) parse(v *version) (*T, error) {
 	return &entity, nil
 }
 
+// of is the present entity of a record, parsed once: every change is judged beside all the others. It is not to be changed.
+func (e *entities[T]) of(r *record) (*T, error) {
+	r.parsing.Do(func() { r.entity, r.err = e.parse(r.last()) })
+	entity, _ := r.entity.(*T)
+	return entity, r.err
+}
+
 // show is an entity as the API tells it.
 func (e *entities[T]) show(kept *T, m api.Meta) T {
 	shown := *kept
@@ -103,7 +110,7 @@ func (e *entities[T]) all() (all []T) {
 		if r.record.deleted() {
 			continue
 		}
-		entity, err := e.parse(r.record.last())
+		entity, err := e.of(r.record)
 		if err == nil && !names[e.name(entity)] {
 			all = append(all, e.show(entity, r.record.last().meta()))
 		}
@@ -121,7 +128,7 @@ func (e *entities[T]) Get(_ context.Context, name string) (entity T, err error) 
 	if !found || r.record.deleted() {
 		return entity, fmt.Errorf("%s %q: %w", e.kind.kind, name, ErrNotFound)
 	}
-	kept, err := e.parse(r.record.last())
+	kept, err := e.of(r.record)
 	if err != nil {
 		return entity, err
 	}

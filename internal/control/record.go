@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/sluiceproxy/sluice/internal/store"
@@ -16,6 +17,10 @@ const versionsMax = 20
 // together. A deleted entity keeps its record, so that it can come back.
 type record struct {
 	Versions []version `json:"versions"` // oldest first, never empty
+
+	parsing sync.Once // of the last version, see entities.of
+	entity  any
+	err     error
 }
 
 // version is one state of an entity and how it came about.

@@ -290,7 +290,7 @@ func (c *Control) Authenticate(secret string) (api.Token, bool) {
 		if r.record.deleted() {
 			continue
 		}
-		if t, err := c.tokens.parse(r.record.last()); err == nil && equalHash(t.Secret, hash) {
+		if t, err := c.tokens.of(r.record); err == nil && equalHash(t.Secret, hash) {
 			return found(t, r.record.last().meta())
 		}
 	}

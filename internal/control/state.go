@@ -166,7 +166,7 @@ func present[T any](e *entities[T], note func(string, ...any)) (all []*T) {
 		if r.record.deleted() {
 			continue
 		}
-		entity, err := e.parse(r.record.last())
+		entity, err := e.of(r.record)
 		if err != nil {
 			note("a %s of the store is left out: %s", e.kind.kind, err)
 			continue

@@ -92,7 +92,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	require.Empty(t, crowd.errors())
 }
 
-var manyTenants = flag.Int("tenants", 200, "tenants of TestManyTenants")
+var manyTenants = flag.Int("tenants", 60, "tenants of TestManyTenants")
 
 // TestManyTenants tells how long a start and a change take, and what a tenant costs.
 func TestManyTenants(t *testing.T) {
