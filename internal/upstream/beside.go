@@ -7,6 +7,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// besidePool is more than the one connection that is made: after as many failures as a pool has places, go-redis would go
+// on trying on a goroutine of its own.
+const besidePool = 8
+
 // unreachableReply stands for the reply of a node that could not be asked.
 var unreachableReply = []byte("-ERR upstream unavailable: a node cannot be reached; the command was not executed there\r\n") //nolint:gochecknoglobals // constant
 
@@ -43,7 +47,7 @@ func (c *Cluster) askBeside(addr string, protocol int, args []string) []byte {
 		return unreachableReply
 	}
 	options := nodeOptions(&c.cfg, addr)
-	options.ClientName, options.Protocol, options.PoolSize = "", protocol, 1
+	options.ClientName, options.Protocol, options.PoolSize = "", protocol, besidePool
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return dialNode(ctx, &c.cfg, network, addr)
 	}

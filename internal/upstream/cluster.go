@@ -24,8 +24,8 @@ import (
 const (
 	// Dials per cluster are limited so that a restarted node is not met by all connections at once. A thousand clients that
 	// begin to block at the same moment need a connection each: they wait for it, rather than fail.
-	dialRate  = 1000
-	dialBurst = 128
+	dialRate  = 200
+	dialBurst = 64
 )
 
 // Cluster is one cluster as all loops share it. Its topology is immutable and swapped; everything else that changes is

@@ -95,6 +95,10 @@ func (lc *Local) Learn(q Question, done func(value any, err error)) {
 		lc.loop.Post(func() { done(nil, errClosed) })
 		return
 	}
+	if c.cfg.Dialer != nil { // only go-redis's connections can be asked: of other nodes nothing is known
+		lc.loop.Post(func() { done(nil, nil) })
+		return
+	}
 	c.dialing.Go(func() {
 		found, err := c.learn(q)
 		lc.loop.Post(func() {

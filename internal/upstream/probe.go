@@ -52,7 +52,7 @@ func probeNode(ctx context.Context, cfg *Config, addr string, known bool, found 
 	ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout+time.Second)
 	defer cancel()
 	options := nodeOptions(cfg, addr)
-	options.Protocol, options.PoolSize = 2, 1
+	options.Protocol, options.PoolSize = 2, besidePool
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return dialNode(ctx, cfg, network, addr)
 	}
