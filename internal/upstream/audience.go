@@ -91,8 +91,8 @@ func (a *audience) change(kind ChannelKind, name string, fn func(*tally)) {
 // match compares a pattern with the channel.
 func (lc *Local) Receivers(c *pipe.Call, kind ChannelKind, channel []byte, n int64, match func(pattern string, channel []byte) bool) int64 {
 	a := &lc.cluster.audience
-	if a.channels.Load() == 0 {
-		return n
+	if a.channels.Load() == 0 || n == 0 && (kind == ShardChannel || !lc.Sharded()) {
+		return n // at no other node could anybody have got it: a feed that is on its way there has not
 	}
 	addr := lc.addressOf(c.Node())
 	listeners := int64(0)
