@@ -104,12 +104,7 @@ func Ratio(of, to *Series, m Metric) (float64, error) {
 	if of == nil || to == nil {
 		return 0, errors.New("it was not measured")
 	}
-	ratios := make([]float64, 0, len(of.Samples))
-	for i := range min(len(of.Samples), len(to.Samples)) {
-		if divisor := m(to.Samples[i]); divisor > 0 {
-			ratios = append(ratios, m(of.Samples[i])/divisor)
-		}
-	}
+	ratios := Ratios(of, to, m)
 	if len(ratios) == 0 {
 		return 0, errors.New("there is no round to compare")
 	}
@@ -117,6 +112,27 @@ func Ratio(of, to *Series, m Metric) (float64, error) {
 		return 0, fmt.Errorf("there were errors (%s%s)", of.Median.FirstError, to.Median.FirstError)
 	}
 	return Median(ratios), nil
+}
+
+// Ratios are one series' numbers by the other's of the same round.
+func Ratios(of, to *Series, m Metric) []float64 {
+	if of == nil || to == nil {
+		return nil
+	}
+	ratios := make([]float64, 0, len(of.Samples))
+	for i := range min(len(of.Samples), len(to.Samples)) {
+		if divisor := m(to.Samples[i]); divisor > 0 {
+			ratios = append(ratios, m(of.Samples[i])/divisor)
+		}
+	}
+	return ratios
+}
+
+// Quartiles are the values between which the middle half lies; there must be a value.
+func Quartiles(values []float64) (low, high float64) {
+	sorted := slices.Sorted(slices.Values(values))
+	quarter := len(sorted) / 4
+	return sorted[quarter], sorted[len(sorted)-1-quarter]
 }
 
 // Fact is a number that is not a workload's: memory, allocations.

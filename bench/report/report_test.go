@@ -123,3 +123,13 @@ func TestReportIsSavedInThreeForms(t *testing.T) {
 	_, err = os.Stat(strings.TrimSuffix(path, ".md") + ".svg")
 	require.NoError(t, err)
 }
+
+func TestQuartilesHoldTheMiddleHalf(t *testing.T) {
+	low, high := Quartiles([]float64{9, 1, 2, 3, 4, 5, 6, 0})
+	require.InDelta(t, 2, low, 0)
+	require.InDelta(t, 5, high, 0)
+	low, high = Quartiles([]float64{7})
+	require.InDelta(t, 7, low, 0)
+	require.InDelta(t, 7, high, 0)
+	require.Nil(t, Ratios(nil, &Series{}, ProxyCPU))
+}

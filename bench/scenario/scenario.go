@@ -20,6 +20,8 @@ import (
 type Options struct {
 	Subject         string   // the proxy that the bars are for: sluiced, or a peer in its place
 	Peers           []string // other proxies, for comparison
+	Before          string   // an older daemon to compare with, built; empty: none
+	Only            []string // the targets that take part in comparisons; empty: all
 	Rounds          int
 	Warmup          time.Duration
 	Duration        time.Duration // of the measured part of one round
@@ -56,12 +58,13 @@ type Scenario struct {
 
 // All returns every scenario in the order in which they run.
 func All() []Scenario {
+	both := []string{string(load.Get), string(load.Set)}
 	return []Scenario{
-		{Name: "p1", Title: "200 connections, one command in flight each", measure: manyConnections(1), judge: judgeP1},
-		{Name: "p16", Title: "200 connections, pipelines of 16", measure: manyConnections(16), judge: judgeP16},
-		{Name: "one", Title: "one connection, one command in flight", measure: oneConnection, judge: judgeOne},
+		{Name: "p1", Title: "200 connections, one command in flight each", measure: manyConnections(1), judge: withBefore(judgeP1, both, "p1")},
+		{Name: "p16", Title: "200 connections, pipelines of 16", measure: manyConnections(16), judge: withBefore(judgeP16, both, "p16")},
+		{Name: "one", Title: "one connection, one command in flight", measure: oneConnection, judge: withBefore(judgeOne, both, "one")},
 		{Name: "starved", Title: "a backend with little CPU", measure: starved, judge: judgeStarved},
-		{Name: "cluster", Title: "a cluster of three primaries against one server", measure: cluster, judge: judgeCluster},
+		{Name: "cluster", Title: "a cluster of three primaries against one server", measure: cluster, judge: withBefore(judgeCluster, both[:1], "cluster p1", "cluster p16")},
 		{Name: "open", Title: "latency at a fixed rate", measure: openLoop},
 		{Name: "allocs", Title: "heap allocations per command", measure: allocations, judge: judgeAllocations},
 		{Name: "idle", Title: "memory of idle connections", measure: idle, judge: judgeIdle},
@@ -144,7 +147,7 @@ func (t target) backendPIDs() []int {
 func (l *Lab) targets(ctx context.Context, b rig.Backend, proxies ...string) ([]target, error) {
 	targets := []target{{name: "direct", addr: b.Nodes[0].Addr, backends: b.Nodes}}
 	for _, name := range proxies {
-		p, err := l.rig.Proxy(ctx, name, b, l.Sluiced)
+		p, err := l.proxy(ctx, name, b)
 		if errors.Is(err, rig.ErrNotPossible) {
 			l.Report.Note("%v", err)
 			continue
@@ -173,13 +176,11 @@ func (l *Lab) workload(operation load.Operation, pipeline int) load.Workload {
 // keySpace is how many keys the small workloads use.
 const keySpace = 10_000
 
-// rounds lets the targets take turns at each workload and adds what it measures to the report. Each round begins with
-// another target, so that none always runs behind the same one.
+// rounds lets the targets take turns at each workload and adds what it measures to the report.
 func (l *Lab) rounds(ctx context.Context, scenario string, driver load.Driver, targets []target, workloads ...load.Workload) error {
 	for round := range l.Rounds {
 		for _, w := range workloads {
-			for i := range targets {
-				t := targets[(i+round)%len(targets)]
+			for _, t := range inTurns(targets, round) {
 				sample, err := measureOnce(ctx, driver, t, w)
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", t.name, w.Operation, err)

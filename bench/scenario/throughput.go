@@ -32,9 +32,13 @@ func (l *Lab) standaloneTargets(ctx context.Context) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets, err := l.targets(ctx, backend, l.proxies()...)
+	targets, err := l.targets(ctx, backend, l.versions()...)
 	if err != nil {
 		return nil, err
+	}
+	targets = l.chosen(targets)
+	if !l.takesPart("floor") {
+		return targets, nil
 	}
 	floor, err := l.rig.Floor(ctx, l.Module, 32)
 	if errors.Is(err, rig.ErrNotPossible) {
@@ -44,7 +48,7 @@ func (l *Lab) standaloneTargets(ctx context.Context) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Insert(targets, 1, target{name: "floor", addr: floor.Addr, proxy: floor}), nil
+	return slices.Insert(targets, min(1, len(targets)), target{name: "floor", addr: floor.Addr, proxy: floor}), nil
 }
 
 func judgeP1(l *Lab) {
@@ -144,8 +148,11 @@ func cluster(ctx context.Context, l *Lab) error {
 	}
 	three := rig.Backend{Nodes: nodes, Cluster: true}
 	var targets []target
-	for _, name := range l.proxies() {
-		p, err := l.rig.Proxy(ctx, name, three, l.Sluiced)
+	for _, name := range l.versions() {
+		if !l.takesPart(name) {
+			continue
+		}
+		p, err := l.proxy(ctx, name, three)
 		if errors.Is(err, rig.ErrNotPossible) {
 			l.Report.Note("%v", err)
 			continue
@@ -153,7 +160,7 @@ func cluster(ctx context.Context, l *Lab) error {
 		if err != nil {
 			return err
 		}
-		alone, err := l.rig.Proxy(ctx, name, single, l.Sluiced)
+		alone, err := l.proxy(ctx, name, single)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluiceproxy/sluice/bench/load"
 	"github.com/sluiceproxy/sluice/bench/measure"
@@ -44,11 +45,13 @@ func runCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringSliceVar(&s.scenarios, "scenario", nil, "scenarios to run; all but the extra ones by default (see --list)")
 	flags.BoolVar(&s.list, "list", false, "list the scenarios and end")
-	flags.IntVar(&s.Rounds, "rounds", 3, "rounds of every workload; targets take turns, medians are reported")
-	flags.Float64Var(&s.seconds, "seconds", 3, "measured seconds of a round")
+	flags.IntVar(&s.Rounds, "rounds", 3, "rounds of every workload; targets take turns, medians are reported; 12 with --before")
+	flags.Float64Var(&s.seconds, "seconds", 3, "measured seconds of a round; 1 with --before")
 	flags.BoolVar(&s.quick, "quick", false, "see that everything works: one round of one second, small sizes, short waits")
 	flags.StringVar(&s.Subject, "subject", "sluiced", "the proxy that the bars are for: sluiced, twemproxy, predixy, haproxy")
 	flags.StringSliceVar(&s.Peers, "peers", []string{"twemproxy", "predixy"}, "other proxies to compare with, where installed")
+	flags.StringVar(&s.Before, "before", "", "an older built daemon: the target \"before\" of p1, p16, one and cluster")
+	flags.StringSliceVar(&s.Only, "only", nil, "compare only these targets, such as sluiced,before; all by default")
 	flags.StringVar(&s.generator, "generator", "auto", "own, memtier, or auto: memtier_benchmark where it is installed")
 	flags.StringVar(&s.Sluiced.Path, "sluiced", "", "a built daemon; without it, it is built from ./cmd/sluiced")
 	flags.StringArrayVar(&s.Sluiced.Args, "sluiced-arg", nil, "one more argument for sluiced serve; may be repeated")
@@ -73,6 +76,7 @@ func (s *settings) run(command *cobra.Command) error {
 		}
 		return nil
 	}
+	s.moreRounds(command.Flags())
 	if err := s.complete(); err != nil {
 		return err
 	}
@@ -107,6 +111,20 @@ func (s *settings) run(command *cobra.Command) error {
 	return errors.Join(failed, err)
 }
 
+// moreRounds chooses many short rounds where two versions are compared: they differ by less than what a round is off by,
+// and the median of many ratios is closer than that of few.
+func (s *settings) moreRounds(flags *pflag.FlagSet) {
+	if s.Before == "" {
+		return
+	}
+	if !flags.Changed("rounds") {
+		s.Rounds = 12
+	}
+	if !flags.Changed("seconds") {
+		s.seconds = 1
+	}
+}
+
 // complete fills in what follows from the flags.
 func (s *settings) complete() (err error) {
 	if s.Module, err = moduleFolder(); err != nil {
@@ -115,10 +133,16 @@ func (s *settings) complete() (err error) {
 	if s.Results == "" {
 		s.Results = filepath.Join(s.Module, "bench", "results")
 	}
-	if s.Sluiced.Path != "" {
+	for _, path := range []*string{&s.Sluiced.Path, &s.Before} {
+		if *path == "" {
+			continue
+		}
 		// It is started in a folder of its own.
-		if s.Sluiced.Path, err = filepath.Abs(s.Sluiced.Path); err != nil {
+		if *path, err = filepath.Abs(*path); err != nil {
 			return err
+		}
+		if _, err := os.Stat(*path); err != nil {
+			return fmt.Errorf("cannot use the built daemon: %w", err)
 		}
 	}
 	s.Warmup, s.HugeBytes = 300*time.Millisecond, 512<<20
