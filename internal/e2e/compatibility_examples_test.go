@@ -19,11 +19,11 @@ import (
 // A file of testdata/compatibility has one example after the other. "[name]" begins one; its lines are command lines as
 // readExamples reads them, with words in brackets in front: see the tags below and the normalisations. A line "because …"
 // explains to the reader of docs/compatibility.md why a reply is another than the server's; without it, such a reply
-// fails the test.
+// fails the test. A tag "trusted:clock" is meant for that target only, and so is a line "because trusted: …".
 type compatibilityExample struct {
 	cmd     *command.Command
 	lines   []exampleLine
-	because string
+	because map[string]string // by the target's word, empty for all others
 }
 
 type exampleLine struct {
@@ -40,10 +40,8 @@ const (
 	tagLater  = "later"  // its reply comes later: "next" reads it
 	tagNext   = "next"   // no command: reads one more reply, or push, of the first client
 	tagSilent = "silent" // has no reply
-	tagProxy  = "proxy"  // is not for the server that is compared with, because it would do it
 	tagCross  = "cross"  // has keys in several slots: on a cluster it is compared with a node of that cluster
 	tagScan   = "scan"   // goes on with the cursor of the reply until that is 0
-	// Its reply counts subscribers, of which a node of a cluster sees its own only.
 )
 
 // normalisations are the tags that loosen the comparison.
@@ -56,6 +54,7 @@ var normalisations = []struct {
 	{tagScan, unordered, "a cursor is the server's own number: both sides are walked to the end, and all elements are compared, sorted"},
 	{"random", shape, "the server chooses by chance: types and lengths are compared"},
 	{"clock", shape, "time passes between the two runs: types and lengths are compared"},
+	{"node", shape, "a node of a cluster tells its own id, address and port: types and lengths are compared"},
 	{"server", kindOnly, "the reply tells of the server or connection itself: only its type is compared"},
 }
 
@@ -88,16 +87,27 @@ func readCompatibilityFile(t *testing.T, content string, all map[string]*compati
 		case line == "" || line[0] == '#':
 		case line[0] == '[':
 			name := strings.Trim(line, "[]")
-			e = &compatibilityExample{cmd: commandNamed(name)}
+			e = &compatibilityExample{cmd: commandNamed(name), because: map[string]string{}}
 			require.NotNil(t, e.cmd, "there is no command %q", name)
 			require.Nil(t, all[name], "%q has two examples", name)
 			all[name] = e
 		case strings.HasPrefix(line, "because "):
-			e.because = strings.TrimPrefix(line, "because ")
+			e.readBecause(t, strings.TrimPrefix(line, "because "))
 		default:
 			e.lines = append(e.lines, e.readLine(t, line))
 		}
 	}
+}
+
+func (e *compatibilityExample) readBecause(t *testing.T, text string) {
+	t.Helper()
+	word, rest, targeted := strings.Cut(text, ": ")
+	if !targeted || strings.Contains(word, " ") {
+		e.because[""] = text
+		return
+	}
+	require.Contains(t, targetWords, word, text)
+	e.because[word] = rest
 }
 
 func (e *compatibilityExample) readLine(t *testing.T, line string) exampleLine {

@@ -41,7 +41,7 @@ func conclude(lines []lineResult) outcome {
 			if r.as != "" && !slices.Contains(o.as, r.as) {
 				o.as = append(o.as, r.as)
 			}
-			o.crossed = o.crossed || r.has(tagCross) && r.mark == equal
+			o.crossed = o.crossed || r.crossed && r.mark == equal
 		}
 		if r.own || r.mark >= refusedByProxy {
 			o.mark = max(o.mark, r.mark)
@@ -101,8 +101,14 @@ const pageHead = `# Compatibility
 
 What a client gets from Sluice, command by command, beside what it gets from a server. This page is written by a test
 that plays examples of every command (internal/e2e/testdata/compatibility) through a proxy and, over a direct connection,
-to a Redis %[1]s that is no part of a cluster, and compares the replies byte for byte. Behind the proxy is one server, and
-then a Redis Cluster of three primaries, which to a client looks like one server. The tenant has the defaults.
+to a Redis %[1]s, and compares the replies byte for byte. A tenant is served in four ways:
+
+| | behind the proxy | compared with |
+|---|---|---|
+| one server | one server; the tenant has the defaults | a server that is no part of a cluster |
+| cluster | a Redis Cluster of three primaries, which to a client looks like one server; the tenant has the defaults | a server that is no part of a cluster |
+| as a cluster | a Redis Cluster of three primaries; the tenant has ` + "`frontend: cluster`" + `, so clients see the proxies as the cluster's nodes | a node of a Redis Cluster that has all slots |
+| trusted | one server; the tenant has ` + "`trusted: true`" + ` | a server that is no part of a cluster |
 
 How a command is served:
 
@@ -133,6 +139,13 @@ Normalisations:
 |---|---|
 `
 
+// pageSecond is between the tables.
+const pageSecond = `
+## Shown as a cluster, and trusted
+
+The same examples, for tenants with ` + "`frontend: cluster`" + ` and with ` + "`trusted: true`" + `.
+`
+
 // classTitles are the headings, in order.
 var classTitles = []struct {
 	class command.Class
@@ -158,53 +171,69 @@ var classTitles = []struct {
 }
 
 // compatibilityPage is docs/compatibility.md.
-func compatibilityPage(version string, examples map[string]*compatibilityExample, outcomes [2][2]map[string]outcome) string {
+func compatibilityPage(version string, examples map[string]*compatibilityExample, targets []*compatibilityTarget, outcomes [4][2]map[string]outcome) string {
 	var page strings.Builder
 	fmt.Fprintf(&page, pageHead, version)
 	for _, n := range normalisations {
 		fmt.Fprintf(&page, "| %s | %s |\n", n.tag, n.reason)
 	}
-	page.WriteString("\n" + summary(outcomes))
+	page.WriteString("\n" + summary(targets, outcomes))
+	page.WriteString("\n## With the defaults\n")
+	(&columns{first: targets[0], second: targets[1], outcomes: [2][2]map[string]outcome{outcomes[0], outcomes[1]}}).write(&page, examples)
+	page.WriteString(pageSecond)
+	(&columns{first: targets[2], second: targets[3], outcomes: [2][2]map[string]outcome{outcomes[2], outcomes[3]}}).write(&page, examples)
+	return page.String()
+}
+
+// columns are what a table tells of two targets.
+type columns struct {
+	first, second *compatibilityTarget
+	outcomes      [2][2]map[string]outcome
+}
+
+// write writes a table for each class.
+func (c *columns) write(page *strings.Builder, examples map[string]*compatibilityExample) {
 	for _, group := range classTitles {
 		var rows []string
 		for _, name := range slices.Sorted(maps.Keys(examples)) {
 			if examples[name].cmd.Class == group.class {
-				rows = append(rows, row(examples[name], cells(name, outcomes)))
+				rows = append(rows, c.row(examples[name]))
 			}
 		}
 		if len(rows) > 0 {
-			fmt.Fprintf(&page, "\n## %s\n\n| command | one server | RESP2 | RESP3 | cluster | RESP2 | RESP3 | notes |\n|---|---|:-:|:-:|---|:-:|:-:|---|\n%s",
-				group.title, strings.Join(rows, ""))
+			fmt.Fprintf(page, "\n### %s\n\n| command | %s | RESP2 | RESP3 | %s | RESP2 | RESP3 | notes |\n|---|---|:-:|:-:|---|:-:|:-:|---|\n%s",
+				group.title, c.first.name, c.second.name, strings.Join(rows, ""))
 		}
 	}
-	return page.String()
-}
-
-func cells(name string, outcomes [2][2]map[string]outcome) [2][2]outcome {
-	return [2][2]outcome{{outcomes[0][0][name], outcomes[0][1][name]}, {outcomes[1][0][name], outcomes[1][1][name]}}
 }
 
 // summary counts the marks.
-func summary(outcomes [2][2]map[string]outcome) string {
+func summary(targets []*compatibilityTarget, outcomes [4][2]map[string]outcome) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d commands and subcommands:\n\n| | = | – | ≈ | ✗ | ≠ |\n|---|---:|---:|---:|---:|---:|\n", command.Count())
-	for i, target := range []string{"one server", "cluster"} {
+	for i, target := range targets {
 		for j := range 2 {
 			var counts [different + 1]int
 			for o := range maps.Values(outcomes[i][j]) {
 				counts[o.mark]++
 			}
-			fmt.Fprintf(&text, "| %s, RESP%d | %d | %d | %d | %d | %d |\n", target, 2+j, counts[equal], counts[notKnown], counts[equalNormalised], counts[refusedByProxy], counts[different])
+			fmt.Fprintf(&text, "| %s, RESP%d | %d | %d | %d | %d | %d |\n", target.name, 2+j, counts[equal], counts[notKnown], counts[equalNormalised], counts[refusedByProxy], counts[different])
 		}
 	}
 	return text.String()
 }
 
-func row(e *compatibilityExample, cells [2][2]outcome) string {
+func (c *columns) row(e *compatibilityExample) string {
+	var cells [2][2]outcome
+	for i := range cells {
+		for j := range cells[i] {
+			cells[i][j] = c.outcomes[i][j][e.cmd.Name]
+		}
+	}
 	name := strings.ToUpper(strings.ReplaceAll(e.cmd.Name, "|", " "))
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", name,
 		servedText(cells[0]), marks[cells[0][0].mark], marks[cells[0][1].mark],
-		servedText(cells[1]), marks[cells[1][0].mark], marks[cells[1][1].mark], notes(e, cells))
+		servedText(cells[1]), marks[cells[1][0].mark], marks[cells[1][1].mark], c.notes(e, cells))
 }
 
 // servedText is how a command is served in both protocol versions.
@@ -234,7 +263,7 @@ func (o *outcome) servedWords() string {
 }
 
 // notes tell what the marks do not, and where it holds when that is not everywhere.
-func notes(e *compatibilityExample, cells [2][2]outcome) string {
+func (c *columns) notes(e *compatibilityExample, cells [2][2]outcome) string {
 	var texts []string
 	where := map[string][]int{}
 	add := func(text string, cell int) {
@@ -243,19 +272,20 @@ func notes(e *compatibilityExample, cells [2][2]outcome) string {
 		}
 		where[text] = append(where[text], cell)
 	}
-	if e.because != "" {
-		texts = append(texts, e.because)
-	}
-	for i := range 2 {
+	for i, target := range []*compatibilityTarget{c.first, c.second} {
+		because := e.becauseOn(target.word)
 		for j := range 2 {
 			o, cell := &cells[i][j], 2*i+j
+			if because != "" && o.mark >= refusedByProxy {
+				add(because, cell)
+			}
 			for _, name := range o.as {
 				add(name, cell)
 			}
-			if o.crossed && i == 1 {
-				add("keys in several slots: `-CROSSSLOT` as a Redis Cluster", cell)
+			if o.crossed && target.sharded {
+				add(inSeveralSlots, cell)
 			}
-			if o.mark == different && e.because != "" {
+			if o.mark == different && because != "" {
 				continue
 			}
 			for _, text := range o.says {
@@ -264,23 +294,23 @@ func notes(e *compatibilityExample, cells [2][2]outcome) string {
 		}
 	}
 	for i, text := range texts {
-		texts[i] = strings.ReplaceAll(place(where[text], text)+text, "|", "\\|")
+		texts[i] = strings.ReplaceAll(c.place(where[text], text)+text, "|", "\\|")
 	}
 	return strings.Join(texts, "; ")
 }
 
+const inSeveralSlots = "keys in several slots: `-CROSSSLOT` as a Redis Cluster"
+
 // place names the cells that a note is about.
-func place(cells []int, text string) string {
+func (c *columns) place(cells []int, text string) string {
 	switch fmt.Sprint(cells) {
-	case "[]", "[0 1 2 3]":
+	case "[0 1 2 3]":
 		return ""
-	case "[0 1]":
-		return "one server: "
-	case "[2 3]":
-		if strings.HasPrefix(text, "keys in several slots") {
+	case "[0 1]", "[2 3]":
+		if text == inSeveralSlots {
 			return ""
 		}
-		return "cluster: "
+		return []string{c.first.name, c.second.name}[cells[0]/2] + ": "
 	case "[0 2]":
 		return "RESP2: "
 	case "[1 3]":
@@ -288,7 +318,7 @@ func place(cells []int, text string) string {
 	}
 	var names []string
 	for _, cell := range cells {
-		names = append(names, []string{"one server in RESP2", "one server in RESP3", "cluster in RESP2", "cluster in RESP3"}[cell])
+		names = append(names, fmt.Sprintf("%s in RESP%d", []string{c.first.name, c.second.name}[cell/2], 2+cell%2))
 	}
 	return strings.Join(names, ", ") + ": "
 }

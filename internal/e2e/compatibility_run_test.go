@@ -3,25 +3,12 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/sluiceproxy/sluice/internal/command"
 	"github.com/sluiceproxy/sluice/internal/redistest"
 )
-
-// compatibilityTarget is a proxy, what is behind it, and the server to compare with, which to clients of the proxy looks
-// the same whatever is behind.
-type compatibilityTarget struct {
-	proxy    *proxy
-	backends []*redistest.Server // primaries
-	direct   *redistest.Server
-	sharded  bool
-}
 
 // lineResult is what came of one line.
 type lineResult struct {
@@ -31,6 +18,8 @@ type lineResult struct {
 	as     string // name of the normalisation
 	// says is an error of the proxy, or how the reply is another than the server's.
 	says string
+	// crossed is true when a server says that the keys are in several slots.
+	crossed bool
 }
 
 // mark is the outcome of a comparison, the better the less.
@@ -67,23 +56,30 @@ func (c *compatibilityTarget) run(t *testing.T, e *compatibilityExample, protoco
 	defer direct.close()
 	defer node.close()
 	results := make([]lineResult, 0, len(e.lines))
-	refused := false
+	refused, calls := false, callsOf(e.cmd)
 	for i := range e.lines {
-		l := &e.lines[i]
+		l := c.here(&e.lines[i])
 		if refused && l.has(tagNext) {
 			continue // it would not come
 		}
-		before := c.calls(e.cmd)
+		var before []int
+		if l.own {
+			before = c.calls(calls)
+		}
 		got := through.play(l)
 		var want []byte
 		switch {
-		case l.has(tagProxy):
-		case l.has(tagCross) && c.sharded:
+		case refusedAlways(got):
+		case l.has(tagCross) && c.sharded && !c.fronted:
 			want = node.play(l)
 		default:
 			want = direct.play(l)
 		}
-		r := c.judge(e.cmd, l, got, want, before)
+		nodes := 0
+		if l.own {
+			nodes = c.touched(e.cmd, calls, before)
+		}
+		r := c.judge(e.cmd, l, got, want, nodes)
 		refused = refused || r.mark == refusedByProxy
 		if !refused || r.mark != different { // what differs after a refusal does so because of it
 			results = append(results, r)
@@ -92,45 +88,16 @@ func (c *compatibilityTarget) run(t *testing.T, e *compatibilityExample, protoco
 	return results
 }
 
-// clear empties all servers, and what the proxy remembers of scripts.
-func (c *compatibilityTarget) clear(t *testing.T) {
-	t.Helper()
-	through := redistest.Dial(t, c.proxy.Addr)
-	defer through.Close()
-	through.Do("SCRIPT", "FLUSH")
-	through.Do("FUNCTION", "FLUSH")
-	for _, s := range append([]*redistest.Server{c.direct}, c.backends...) {
-		for _, line := range []string{"FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"} {
-			require.Equal(t, "+OK\r\n", string(s.Do(strings.Fields(line)...)))
-		}
-	}
+// refusedAlways reports whether the proxy says that it never does this. A server would do it.
+func refusedAlways(reply []byte) bool {
+	text := string(reply)
+	return strings.HasSuffix(text, "' concerns the operation of the backend and is not available through this proxy\r\n") ||
+		strings.Contains(text, "' would make the connection another one than a client's")
 }
 
-// calls is how often each backend has been given the command.
-func (c *compatibilityTarget) calls(cmd *command.Command) []int {
-	pattern := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(cmd.Name) + `:calls=(\d+),.*rejected_calls=(\d+)`)
-	counts := make([]int, len(c.backends))
-	for i, s := range c.backends {
-		if m := pattern.FindSubmatch(s.Do("INFO", "commandstats")); m != nil {
-			calls, _ := strconv.Atoi(string(m[1]))
-			rejected, _ := strconv.Atoi(string(m[2]))
-			counts[i] = calls + rejected
-		}
-	}
-	return counts
-}
-
-func (c *compatibilityTarget) judge(cmd *command.Command, l *exampleLine, got, want []byte, before []int) lineResult {
+func (c *compatibilityTarget) judge(cmd *command.Command, l *exampleLine, got, want []byte, nodes int) lineResult {
 	r := lineResult{exampleLine: l}
-	nodes := 0
-	if l.own {
-		for i, n := range c.calls(cmd) {
-			if n != before[i] {
-				nodes++
-			}
-		}
-	}
-	r.served = c.observe(cmd, l, nodes)
+	r.served, r.crossed = c.observe(cmd, l, nodes), bytes.HasPrefix(want, []byte("-CROSSSLOT"))
 	how, name := l.as()
 	r.compare(got, want, how, name)
 	if cmd.Added && l.own && r.mark == equal && bytes.HasPrefix(want, []byte("-ERR unknown ")) {
@@ -182,7 +149,7 @@ func (c *compatibilityTarget) observe(cmd *command.Command, l *exampleLine, node
 		return subscription
 	case kind == command.KindDedicated && cmd.Class == command.ClassTransactions && !strings.HasSuffix(cmd.Name, "watch"):
 		return queued
-	case nodes == 0 || kind == command.KindLocal:
+	case nodes == 0 || kind == command.KindLocal && !c.trusted:
 		return byProxy
 	case kind == command.KindDedicated:
 		return pinned

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluiceproxy/sluice/internal/command"
-	"github.com/sluiceproxy/sluice/internal/redistest"
 )
 
 // TestCompatibility plays examples of every command through the proxy and to a server, and fails unless
@@ -22,31 +21,21 @@ func TestCompatibility(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	one := &compatibilityTarget{backends: []*redistest.Server{redistest.Standalone(t)}, direct: redistest.Standalone(t)}
-	one.proxy = startProxy(t, standaloneYAML(one.backends[0].Addr()))
-	servers := redistest.Cluster(t, 3, 0)
-	cluster := &compatibilityTarget{backends: servers.Primaries, direct: redistest.Standalone(t), sharded: true}
-	cluster.proxy = clusterProxy(t, servers, "")
-	one.proxy.awaitReady(t)
-
-	var outcomes [2][2]map[string]outcome // by target and protocol version
+	one, cluster, fronted, trusted := compatibilityTargets(t)
+	targets := []*compatibilityTarget{one, cluster, fronted, trusted}
+	var outcomes [4][2]map[string]outcome // by target and protocol version
 	var all sync.WaitGroup
-	for i, target := range []*compatibilityTarget{one, cluster} {
-		all.Go(func() {
-			for j, protocol := range []int{2, 3} {
-				outcomes[i][j] = target.runAll(t, examples, protocol)
-			}
-		})
-	}
+	all.Go(func() { takesTurns(t, examples, &outcomes, targets, 0, 3) })
+	all.Go(func() { takesTurns(t, examples, &outcomes, targets, 1, 2) })
 	all.Wait()
 
-	text := compatibilityPage(serverVersion(t, one.direct), examples, outcomes)
+	text := compatibilityPage(serverVersion(t, one.direct.Server), examples, targets, outcomes)
 	path := filepath.Join("..", "..", "docs", "compatibility.md")
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	requireExplained(t, examples, outcomes)
-	if v := serverVersion(t, one.direct); v != command.ServerVersion {
+	requireExplained(t, examples, targets, outcomes)
+	if v := serverVersion(t, one.direct.Server); v != command.ServerVersion {
 		t.Skipf("the page is about Redis %s, and this is %s", command.ServerVersion, v)
 	}
 	want, err := os.ReadFile(path)
@@ -81,13 +70,13 @@ func (c *compatibilityTarget) runAll(t *testing.T, examples map[string]*compatib
 }
 
 // requireExplained fails the test where a reply is another than the server's and the example does not say why.
-func requireExplained(t *testing.T, examples map[string]*compatibilityExample, outcomes [2][2]map[string]outcome) {
+func requireExplained(t *testing.T, examples map[string]*compatibilityExample, targets []*compatibilityTarget, outcomes [4][2]map[string]outcome) {
 	t.Helper()
 	for i, target := range outcomes {
 		for j, byName := range target {
 			for _, cmd := range command.All() {
-				if o := byName[cmd.Name]; o.mark == different && examples[cmd.Name].because == "" {
-					t.Errorf("%s, %s, RESP%d: %s", cmd.Name, []string{"one server", "cluster"}[i], 2+j, strings.Join(o.says, "; "))
+				if o := byName[cmd.Name]; o.mark == different && examples[cmd.Name].becauseOn(targets[i].word) == "" {
+					t.Errorf("%s, %s, RESP%d: %s", cmd.Name, targets[i].name, 2+j, strings.Join(o.says, "; "))
 				}
 			}
 		}
