@@ -52,7 +52,9 @@ func (s *Session) noteStream(front []byte, length int64) {
 	}
 	args := resp.AppendArgs(nil, front[:bytes.LastIndexByte(front, '$')])
 	args = append(args, fmt.Appendf(nil, "... (%d bytes)", length))
-	s.stream.front = shorten(args)
+	var line slowLine
+	line.shorten(args)
+	s.stream.front = line.args()
 	if watched {
 		s.showLine(s.stats, time.Now(), args)
 	}

@@ -1,19 +1,28 @@
 package session
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // redacted stands for a secret where a command line is shown.
 const redacted = "(redacted)"
 
+var (
+	authName    = []byte("auth")    //nolint:gochecknoglobals // constant
+	helloName   = []byte("hello")   //nolint:gochecknoglobals // constant
+	migrateName = []byte("migrate") //nolint:gochecknoglobals // constant
+)
+
 // secrets tells which arguments of a command line nobody may see.
 func secrets(args [][]byte) func(i int) bool {
-	name := strings.ToLower(string(args[0][:min(len(args[0]), 16)]))
-	switch name {
-	case "auth":
+	name := args[0]
+	switch {
+	case bytes.EqualFold(name, authName):
 		return func(i int) bool { return i > 0 }
-	case "hello":
+	case bytes.EqualFold(name, helloName):
 		return following(args, 2, map[string]int{"auth": 2})
-	case "migrate":
+	case bytes.EqualFold(name, migrateName):
 		return following(args, 6, map[string]int{"auth": 1, "auth2": 2})
 	}
 	return func(int) bool { return false }

@@ -24,9 +24,10 @@ const (
 // slowEntry is a command that took long, from when it was read until its reply was whole.
 type slowEntry struct {
 	id     int64
-	second int64
+	at     int64 // when it ended, by the loop's clock
+	second int64 // the same as a time of day, for those that are shown
 	micros int64
-	args   []string
+	line   slowLine
 	peer   string
 	name   string
 }
@@ -38,13 +39,16 @@ type slowlog struct {
 	ids     *atomic.Int64 // of the tenant, on all loops
 }
 
-func (l *slowlog) add(e slowEntry, limit int) {
+// next makes room for one more entry, in the place of the oldest one when there are as many as the limit. What the place
+// held is still there, so that its memory is used again: while a node is slow, every command has an entry.
+func (l *slowlog) next(limit int) *slowEntry {
 	if len(l.entries) < limit {
-		l.entries = append(l.entries, e)
-		return
+		l.entries = append(l.entries, slowEntry{})
+		return &l.entries[len(l.entries)-1]
 	}
-	l.entries[l.oldest] = e
+	e := &l.entries[l.oldest]
 	l.oldest = (l.oldest + 1) % limit
+	return e
 }
 
 func (l *slowlog) reset() { l.entries, l.oldest = nil, 0 }
@@ -77,31 +81,45 @@ func (s *Session) noteSlow(p *pending) {
 	if since == 0 || took < s.worker.slowAfter {
 		return
 	}
-	if args := s.argumentsOf(p); len(args) > 0 {
-		s.addSlow(p.stats, args, took)
+	switch {
+	case s.stream != nil && s.stream.pending == p:
+		if len(s.stream.front) > 0 {
+			s.addSlow(p.stats, took).set(s.stream.front)
+		}
+	case p.gather != nil:
+		if args := p.gather.Command(); len(args) > 0 {
+			s.addSlow(p.stats, took).shorten(args)
+		}
+	case !p.HasRequest(): // it was not sent
+	case p.class == command.ClassTransactions:
+		if all := executedLines(p.commands()); len(all) > 0 {
+			s.addSlow(p.stats, took).set(all)
+		}
+	default:
+		w := s.worker
+		if w.slowArgs = appendLastArgs(w.slowArgs[:0], p.commands()); len(w.slowArgs) > 0 {
+			s.addSlow(p.stats, took).shorten(w.slowArgs)
+			w.slowArgs = dropLarge(w.slowArgs)
+		}
 	}
 }
 
-// argumentsOf is the command line that p is about, as an entry shows it.
-func (s *Session) argumentsOf(p *pending) []string {
-	switch {
-	case s.stream != nil && s.stream.pending == p:
-		return s.stream.front
-	case p.gather != nil:
-		return shorten(p.gather.Command())
-	case !p.HasRequest():
-		return nil // it was not sent
-	}
+// executedLines is what an entry shows of a transaction: EXEC, and what it executed.
+func executedLines(request []byte) []string {
 	var lines [][]string
-	eachCommand(p.commands(), func(args [][]byte) { lines = append(lines, shorten(args)) })
+	eachCommand(request, func(args [][]byte) {
+		var line slowLine
+		line.shorten(args)
+		lines = append(lines, line.args())
+	})
 	if len(lines) == 0 {
 		return nil
 	}
 	last := lines[len(lines)-1]
-	if p.class != command.ClassTransactions || len(lines) < 3 {
+	if len(lines) < 3 {
 		return last
 	}
-	all := last // EXEC, and what it executed
+	all := last
 	for i, line := range lines[1 : len(lines)-1] {
 		if i == slowArguments-2 && len(lines)-2 > i+1 {
 			return append(all, fmt.Sprintf("... (%d more commands)", len(lines)-2-i))
@@ -114,36 +132,19 @@ func (s *Session) argumentsOf(p *pending) []string {
 // noteLocal remembers a command that is answered at once, where every command is.
 func (s *Session) noteLocal(cmd *command.Command, args [][]byte) {
 	if s.stats != nil && !strings.HasPrefix(cmd.Name, "slowlog") {
-		s.addSlow(s.stats, shorten(args), 0)
+		s.addSlow(s.stats, 0).shorten(args)
 	}
 }
 
-func (s *Session) addSlow(stats *tenantStats, args []string, took int64) {
+// addSlow adds an entry, whose command line the caller sets.
+func (s *Session) addSlow(stats *tenantStats, took int64) *slowLine {
 	shared := s.worker.shared
 	if stats.slow == nil {
 		stats.slow = &slowlog{ids: shared.slowIDs(s.tenant.Name)}
 	}
-	stats.slow.add(slowEntry{
-		id: stats.slow.ids.Add(1) - 1, second: time.Now().Unix(), micros: took / 1000, args: args, peer: s.peer, name: s.name,
-	}, shared.Settings.SlowlogLength)
-}
-
-// shorten copies a command line as Redis does for its slow log: not all of a long one, and no secrets.
-func shorten(args [][]byte) []string {
-	secret := secrets(args)
-	n := min(len(args), slowArguments)
-	all := make([]string, n)
-	for i := range all {
-		switch {
-		case i == n-1 && n < len(args):
-			all[i] = fmt.Sprintf("... (%d more arguments)", len(args)-n+1)
-		case secret(i):
-			all[i] = redacted
-		default:
-			all[i] = shortenText(string(args[i][:min(len(args[i]), slowArgument)])) + more(len(args[i])-slowArgument)
-		}
-	}
-	return all
+	e := stats.slow.next(shared.Settings.SlowlogLength)
+	e.id, e.at, e.micros, e.peer, e.name = stats.slow.ids.Add(1)-1, s.worker.Loop.Now(), took/1000, s.peer, s.name
+	return &e.line
 }
 
 func shortenText(text string) string {
@@ -211,8 +212,15 @@ func (s *Session) slowlogGet(args [][]byte) {
 func (s *Session) gatherSlow(found *[]slowEntry, answer func() []byte) {
 	name := s.tenant.Name
 	s.askLoops(func(w *Worker) {
-		if stats := w.tenants[name]; stats != nil && stats.slow != nil {
-			*found = append(*found, stats.slow.entries...)
+		stats := w.tenants[name]
+		if stats == nil || stats.slow == nil {
+			return
+		}
+		now, clock := time.Now(), w.Loop.Now()
+		for _, e := range stats.slow.entries {
+			e.line = e.line.clone() // the loop goes on writing into its own
+			e.second = now.Add(time.Duration(e.at - clock)).Unix()
+			*found = append(*found, e)
 		}
 	}, func() []byte {
 		slices.SortFunc(*found, func(a, b slowEntry) int { return cmp.Compare(b.id, a.id) })
@@ -226,8 +234,9 @@ func (e *slowEntry) append(b []byte) []byte {
 	b = redcon.AppendInt(b, e.id)
 	b = redcon.AppendInt(b, e.second)
 	b = redcon.AppendInt(b, e.micros)
-	b = redcon.AppendArray(b, len(e.args))
-	for _, arg := range e.args {
+	args := e.line.args()
+	b = redcon.AppendArray(b, len(args))
+	for _, arg := range args {
 		b = redcon.AppendBulkString(b, arg)
 	}
 	b = redcon.AppendBulkString(b, e.peer)

@@ -85,8 +85,9 @@ type Worker struct {
 	Stats     Stats
 	scripts   scriptViews
 
-	args [][]byte // of the command at hand; valid until the next
-	keys []int
+	args     [][]byte // of the command at hand; valid until the next
+	slowArgs [][]byte // room for those of a slow command
+	keys     []int
 	// factName is the key of what the cluster is asked about; valid until the next.
 	factName []byte
 	buf      []byte // for replies and requests made here; valid until the next
