@@ -75,6 +75,9 @@ func (c *cli) showStatus(s api.Status) error {
 	store := st.green("available")
 	if !s.Store.Available {
 		store = st.red("away: " + printable(s.Store.Reason))
+		if !s.Store.Since.IsZero() {
+			store += " (for " + age(s.Store.Since) + ")"
+		}
 	}
 	rows := [][2]string{
 		{"version", printable(s.Version)}, {"state", state}, {"up", age(s.StartedAt)},

@@ -46,7 +46,7 @@ func (d *Daemon) Status() api.Status {
 func (d *Daemon) storeStatus(now *applied) api.StoreStatus {
 	kept := d.control.Status()
 	status := api.StoreStatus{
-		Kind: kept.Kind, Available: kept.Available, Reason: kept.Reason, Revision: max(kept.Revision, now.seen), Applied: now.revision,
+		Kind: kept.Kind, Available: kept.Available, Since: kept.Since.UTC(), Reason: kept.Reason, Revision: max(kept.Revision, now.seen), Applied: now.revision,
 	}
 	var also []string
 	if now.failure != nil {

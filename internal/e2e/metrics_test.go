@@ -194,7 +194,7 @@ func TestHealthPaths(t *testing.T) {
 	plain.awaitReady(t)
 	status, body, _ := plain.get(t, "/healthz")
 	require.Equal(t, http.StatusOK, status)
-	require.Equal(t, "ok\n", body)
+	require.JSONEq(t, `{"status": "ok", "store": {"kind": "memory", "status": "ok"}}`, body)
 	_, body, _ = plain.get(t, "/readyz")
 	require.JSONEq(t, `{"status": "ready"}`, body)
 	status, body, _ = plain.get(t, "/")

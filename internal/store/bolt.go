@@ -34,7 +34,7 @@ type Bolt struct {
 	mu struct { // writes are in the journal in the order in which they are in the file
 		sync.Mutex
 		revision int64
-		failure  error // of the last write
+		health   // of the last write
 	}
 }
 
@@ -154,7 +154,7 @@ func (b *Bolt) write(key string, expected int64, value []byte) (int64, error) {
 	if conflict := (*ConflictError)(nil); errors.As(err, &conflict) || errors.Is(err, ErrNotFound) {
 		return 0, err
 	}
-	b.mu.failure = err
+	b.mu.note(err)
 	if err != nil {
 		return 0, unavailable(err)
 	}
@@ -179,7 +179,7 @@ func (b *Bolt) Watch(ctx context.Context, prefix string, after int64) *Watch {
 func (b *Bolt) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Kind: "bbolt", Available: b.mu.failure == nil, Revision: b.mu.revision}
+	s := Status{Kind: "bbolt", Available: b.mu.failure == nil, Since: b.mu.since, Revision: b.mu.revision}
 	if b.mu.failure != nil {
 		s.Reason = "the last write failed: " + b.mu.failure.Error()
 	}

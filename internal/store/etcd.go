@@ -43,7 +43,7 @@ type Etcd struct {
 
 	mu struct {
 		sync.Mutex
-		failure  error
+		health
 		cluster  uint64        // etcd's id of itself; 0: not known yet
 		revision int64         // the latest seen
 		reset    chan struct{} // closed when a snapshot was restored
@@ -58,7 +58,7 @@ func OpenEtcd(cfg EtcdConfig) (*Etcd, error) {
 	e := &Etcd{cfg: cfg, prefix: cfg.Prefix}
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.mu.reset = make(chan struct{})
-	e.mu.failure = errors.New("not reached yet")
+	e.mu.note(errors.New("not reached yet"))
 	_, _ = e.connect()
 	e.running.Go(e.ping)
 	return e, nil
@@ -114,7 +114,7 @@ func (e *Etcd) ping() {
 func (e *Etcd) judge(cluster uint64, before, revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.mu.failure = nil
+	e.mu.note(nil)
 	if revision < before || e.mu.cluster != 0 && e.mu.cluster != cluster {
 		close(e.mu.reset)
 		e.mu.reset = make(chan struct{})
@@ -128,7 +128,7 @@ func (e *Etcd) judge(cluster uint64, before, revision int64) {
 func (e *Etcd) seen(revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.mu.failure = nil
+	e.mu.note(nil)
 	e.mu.revision = max(e.mu.revision, revision)
 }
 
@@ -138,7 +138,7 @@ func (e *Etcd) failed(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.life.Err() == nil {
-		e.mu.failure = err
+		e.mu.note(err)
 	}
 	return err
 }
@@ -333,7 +333,7 @@ func (e *Etcd) follow(ctx context.Context, prefix string, after int64, reset <-c
 func (e *Etcd) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{Kind: "etcd", Available: e.mu.failure == nil, Revision: e.mu.revision}
+	s := Status{Kind: "etcd", Available: e.mu.failure == nil, Since: e.mu.since, Revision: e.mu.revision}
 	if e.mu.failure != nil {
 		s.Reason = e.mu.failure.Error()
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Entry is one value. It is not changed after it was given out.
@@ -73,7 +74,22 @@ type Status struct {
 	// Available is false while writes and reads fail; Reason says why. No address or secret is in it.
 	Available bool
 	Reason    string
-	Revision  int64 // the latest that was seen
+	// Since is when Available became what it is; the zero time: it has always been so.
+	Since    time.Time
+	Revision int64 // the latest that was seen
+}
+
+// health is whether a store can be used. What holds it guards it.
+type health struct {
+	failure error // of the last attempt; nil: it succeeded
+	since   time.Time
+}
+
+func (h *health) note(failure error) {
+	if (failure == nil) != (h.failure == nil) {
+		h.since = time.Now()
+	}
+	h.failure = failure
 }
 
 var (

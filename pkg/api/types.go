@@ -232,11 +232,12 @@ type Status struct {
 
 // StoreStatus is how the store is.
 type StoreStatus struct {
-	Kind      string `json:"kind" enum:"memory,bbolt,etcd"`
-	Available bool   `json:"available"`
-	Reason    string `json:"reason,omitempty"`
-	Revision  int64  `json:"revision"`
-	Applied   int64  `json:"applied" doc:"Revision that is in force on this proxy."`
+	Kind      string    `json:"kind" enum:"memory,bbolt,etcd"`
+	Available bool      `json:"available"`
+	Since     time.Time `json:"since,omitzero" doc:"When available became what it is; absent: it has always been so."`
+	Reason    string    `json:"reason,omitempty"`
+	Revision  int64     `json:"revision"`
+	Applied   int64     `json:"applied" doc:"Revision that is in force on this proxy."`
 }
 
 // Stats are counters at one moment, for live views: rates are differences.
