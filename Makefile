@@ -70,7 +70,7 @@ format: ## format all Go files
 ## Checks
 
 .PHONY: check
-check: check-format check-scripts check-tidy check-vet check-lint check-generated check-cross test ## everything that CI runs
+check: check-format check-scripts check-tidy check-vet check-lint check-generated check-cross check-api test ## everything that CI runs
 
 .PHONY: check-format
 check-format: ## fail when gofmt would change a file
@@ -101,7 +101,7 @@ check-generated: ## fail when the command table is not what its generator writes
 	@sh scripts/check-generated
 
 .PHONY: check-api
-check-api: ## property-based requests against the admin API (needs python3 and network; not part of check)
+check-api: test-tools ## lint the admin API's description and send what it allows and forbids (needs node, python3)
 	@GO='$(GO)' sh scripts/check-api
 
 .PHONY: check-cross

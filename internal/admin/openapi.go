@@ -73,7 +73,7 @@ type durationText string
 func (durationText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeString, Description: "Such as 250ms, 5s or 1h30m.", Examples: []any{"5s"},
-		Pattern: `^([0-9]{1,6}(\.[0-9]{1,6})?(ns|us|ms|s|m|h)){1,4}$|^0$`,
+		Pattern: `^([0-9]{1,7}(\.[0-9]{1,9})?(ns|us|ms|s|m|h)){1,4}$|^0$`,
 	}
 }
 

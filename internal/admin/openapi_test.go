@@ -2,10 +2,8 @@ package admin
 
 import (
 	"flag"
-	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,20 +23,16 @@ func TestDocumentIsFresh(t *testing.T) {
 	require.Equal(t, OpenAPI(), OpenAPI(), "the order is the same every time")
 }
 
-// TestServeForTools serves the API to tools of other languages, for as long as a variable says: see scripts/check-api.
+// TestServeForTools serves the API to tools of other languages until it is killed, and writes its address to a file: see
+// scripts/check-api.
 func TestServeForTools(t *testing.T) {
-	address, lasting := os.Getenv("SLUICE_TEST_SERVE_API"), os.Getenv("SLUICE_TEST_SERVE_FOR")
-	if address == "" {
+	file := os.Getenv("SLUICE_TEST_SERVE_API")
+	if file == "" {
 		t.Skip("scripts/check-api runs it")
 	}
-	while, err := time.ParseDuration(lasting)
-	require.NoError(t, err)
-	_, _, err = net.SplitHostPort(address)
-	require.NoError(t, err)
-	s := start(t, func(o *Options) { o.Address = address })
+	s := start(t)
 	s.furnish()
-	select {
-	case <-time.After(while):
-	case <-t.Context().Done():
-	}
+	require.NoError(t, os.WriteFile(file+".new", []byte(s.server.Address()), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	<-t.Context().Done()
 }

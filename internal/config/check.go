@@ -1,11 +1,16 @@
 package config
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+	"time"
+)
 
 // CheckCluster says what is wrong with one cluster by itself. Keys are those of the cluster, such as "addresses[0]".
 func CheckCluster(c *Cluster) []Problem {
 	f := newFindings("")
 	v := validator{findings: f, config: &Config{Clusters: []Cluster{*c}}}
+	v.durations("clusters[0].", reflect.ValueOf(*c))
 	v.clusters()
 	*c = v.config.Clusters[0]
 	return of(f.problems, "clusters[0]")
@@ -16,8 +21,23 @@ func CheckCluster(c *Cluster) []Problem {
 func CheckTenant(t *Tenant, clusters []Cluster, others []Tenant) []Problem {
 	f := newFindings("")
 	v := validator{findings: f, config: &Config{Clusters: clusters, Tenants: append([]Tenant{*t}, others...)}}
+	v.durations("tenants[0].", reflect.ValueOf(*t))
 	v.tenants()
 	return of(f.problems, "tenants[0]")
+}
+
+// durations holds what was not read from a file to the bounds that a file is held to. None at all is the default.
+func (v validator) durations(path string, section reflect.Value) {
+	for _, f := range fieldsOf(section.Type()) {
+		value, ok := section.Field(f.index).Interface().(time.Duration)
+		if !ok || value == 0 {
+			continue
+		}
+		if _, err := bounded(f, any(value.String()), asDuration); err != nil {
+			wrong, mend, _ := strings.Cut(err.Error(), "; ")
+			v.wrong(path+f.key, shown(value.String()), wrong, mend)
+		}
+	}
 }
 
 // of are the problems with what is within outer, their keys without it.
