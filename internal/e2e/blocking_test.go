@@ -156,3 +156,18 @@ func TestTransactionsOnACluster(t *testing.T) {
 		require.Equal(t, step[1], string(c.Do(strings.Fields(step[0])...)), step[0])
 	}
 }
+
+// TestWaitFollowsAWrite: newer servers count from the last write on the connection, so the proxy makes one that changes
+// nothing.
+func TestWaitFollowsAWrite(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	p := startProxy(t, standaloneYAML(server.Addr()))
+	c := redistest.Dial(t, p.Addr)
+	require.Equal(t, "$3\r\nlib\r\n", string(c.Do("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function(keys, args) return 1 end)")))
+	before := string(server.Do("FUNCTION", "DUMP"))
+	require.Equal(t, ":0\r\n", string(c.Do("WAIT", "0", "10")))
+	require.Regexp(t, `cmdstat_function\|restore:calls=1,.*rejected_calls=0,failed_calls=0\r\n`, string(server.Do("INFO", "commandstats")))
+	require.Equal(t, before, string(server.Do("FUNCTION", "DUMP")))
+	require.Equal(t, ":1\r\n", string(c.Do("FCALL", "f", "0")))
+}

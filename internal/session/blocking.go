@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,8 +38,7 @@ func (s *Session) runDedicated(cmd *command.Command, args [][]byte, raw []byte) 
 var clientIDCommand = []byte("*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n") //nolint:gochecknoglobals // constant
 
 // block sends a blocking command over a connection of its own, without a timeout. Nothing else of the session runs until
-// it is answered. The CLIENT ID in front also makes WAIT right: a node counts from the last command on the connection,
-// and all that the session has written before is older.
+// it is answered.
 func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 	if s.head != nil {
 		return false
@@ -66,15 +66,24 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 		raw = s.worker.encode(args)
 	}
 	p := s.newPending(cmd.Class)
-	p.Preface = 1
+	var preface []byte
+	preface, p.Preface = prefaceOf(cmd)
 	s.barrier, s.blocked = true, p
 	s.pinned.barrierOf, s.pinned.backendID = p, 0
 	if !watching {
 		s.pinned.releaseAfter = p
 	}
-	s.sendPinned(p, at, append(clientIDCommand[:len(clientIDCommand):len(clientIDCommand)], raw...))
+	s.sendPinned(p, at, append(preface, raw...))
 	p.Deadline = 0
 	return true
+}
+
+// prefaceOf is what goes in front of a blocking command, and how many commands that is.
+func prefaceOf(cmd *command.Command) (request []byte, count uint32) {
+	if cmd.Name == "wait" || cmd.Name == "waitaof" {
+		return slices.Concat(clientIDCommand, emptyWrite), 2
+	}
+	return slices.Clip(clientIDCommand), 1
 }
 
 // Prefaced implements pipe.PrefaceReceiver: the answer to CLIENT ID names the connection that a command blocks on.

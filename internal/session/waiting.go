@@ -1,12 +1,16 @@
 package session
 
 import (
-	"slices"
-
 	"github.com/sluiceproxy/sluice/internal/command"
 	"github.com/sluiceproxy/sluice/internal/route"
 	"github.com/sluiceproxy/sluice/internal/upstream"
 )
+
+// emptyWrite makes WAIT right on a connection that is not the one of the session's writes: a node counts from the last
+// write on the connection (before Redis 7.2: from the last command), and this is one. All that the session has written
+// before is older. It restores no functions, from what FUNCTION DUMP gives where there are none, so it changes nothing,
+// and yet goes to the replicas and into the append-only file. A node that refuses it counts without it.
+var emptyWrite = []byte("*3\r\n$8\r\nFUNCTION\r\n$7\r\nRESTORE\r\n$10\r\n\n\x00]\x9b\\@\x0f\x7f\xa2\xda\r\n") //nolint:gochecknoglobals // constant
 
 // waiting is a WAIT or WAITAOF on a cluster: the session's writes may have gone to any shard, so all of them are waited
 // for, each over a connection lent for that, and the least of their answers counts.
@@ -41,7 +45,8 @@ func (s *Session) waitAll(cmd *command.Command, args [][]byte, raw []byte) bool 
 	if s.loose {
 		raw = s.worker.encode(args)
 	}
-	request := slices.Concat(clientIDCommand, raw) // why: see block
+	request, prefaced := prefaceOf(cmd)
+	request = append(request, raw...)
 	g := route.FanOut(request, slots, 0, merge)
 	all.parent = s.newPending(cmd.Class)
 	all.parent.gather, all.parent.others = g, len(slots)
@@ -51,7 +56,7 @@ func (s *Session) waitAll(cmd *command.Command, args [][]byte, raw []byte) bool 
 		p.session, p.parent, p.part, p.class, p.stats, p.since = s, all.parent, i, cmd.Class, s.stats, all.parent.since
 		p.others = 1
 		s.prepare(p, slots[i])
-		p.Deadline, p.Preface, p.ReadOnly = 0, 1, true
+		p.Deadline, p.Preface, p.ReadOnly = 0, prefaced, true
 		conn.Fresh = true
 		conn.Pipe().Send(&p.Call, request)
 	}
