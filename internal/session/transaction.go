@@ -221,12 +221,10 @@ func (s *Session) exec() bool {
 	if tx.told || tx.selects > 0 {
 		p.amend, p.selects = amendExecuted, tx.selects
 	}
-	if tx.selects > 0 {
-		s.barrier = true // where the next command goes is not known before
-		s.pinned.barrierOf = p
-	}
 	if s.pinned != nil {
-		s.pinned.releaseAfter = p
+		// What comes next must run after it, though by another connection, and SELECT in it decides where.
+		s.barrier = true
+		s.pinned.barrierOf, s.pinned.releaseAfter = p, p
 		s.sendPinned(p, tx.slot, request)
 		return true
 	}
