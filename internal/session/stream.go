@@ -134,6 +134,10 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, "ERR " + command.WrongArity(cmd.Name)
 	case s.tenant == nil:
 		return nil, at, errNoAuth
+	case s.transaction != nil:
+		return nil, at, errTransactionLong
+	case s.channels != nil && s.protocol == 2 && s.subscribed():
+		return nil, at, errSubscribed(cmd.Name)
 	case s.trespassScripting(cmd) != "":
 		return nil, at, errSharedScripting(cmd.Name)
 	case s.trusted && ofBackend(cmd):

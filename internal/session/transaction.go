@@ -108,6 +108,12 @@ func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool 
 	return true
 }
 
+// mayQueue reports whether a command with an argument of this length is kept until it is whole, because it may become a part
+// of the transaction: it must not go to a node before EXEC.
+func (s *Session) mayQueue(length int64) bool {
+	return s.transaction != nil && length <= transactionMax-int64(len(s.transaction.queue))
+}
+
 var replyQueued = []byte("+QUEUED\r\n") //nolint:gochecknoglobals // constant
 
 // judgeQueued tells why a command cannot be part of the transaction; empty: it can.
