@@ -210,7 +210,7 @@ func (s *Session) exec() bool {
 	}
 	if tx.selects > 0 { // which a connection that others use must not see
 		if outcome := s.pin(route.NoSlot, pinWatch); outcome != upstream.Sent {
-			if s.refusePin(route.NoSlot, outcome) {
+			if s.refusePin(route.NoSlot, outcome, false) {
 				return true
 			}
 			s.transaction = tx
@@ -259,7 +259,7 @@ func (s *Session) watch(cmd *command.Command, args [][]byte, raw []byte) bool {
 		}
 	}
 	if outcome := s.pin(at, pinWatch); outcome != upstream.Sent {
-		return s.refusePin(at, outcome)
+		return s.refusePin(at, outcome, false)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)
