@@ -134,6 +134,7 @@ func TestProcess(t *testing.T) {
 	run := func(name string, test func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t) })
 	}
+	run("ten thousand subscribers", func(t *testing.T) { tenThousandSubscribers(t, binary) })
 	run("version", func(t *testing.T) {
 		code, stdout, stderr := runOnce(t, binary, nil, "version")
 		require.Zero(t, code)
