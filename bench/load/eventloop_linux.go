@@ -63,7 +63,7 @@ func openEventLoop(ctx context.Context, addr string, flows []flow, f *failures) 
 }
 
 func (l *eventLoop) connect(to netip.AddrPort, f *flow) error {
-	fd, err := dialSocket(to)
+	fd, err := dialSocket(to, f.login)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (l *eventLoop) connect(to netip.AddrPort, f *flow) error {
 	return l.control(unix.EPOLL_CTL_ADD, &l.connections[len(l.connections)-1], unix.EPOLLIN)
 }
 
-func dialSocket(to netip.AddrPort) (int, error) {
+func dialSocket(to netip.AddrPort, login []byte) (int, error) {
 	domain, sockaddr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	if to.Addr().Is4() {
 		domain, sockaddr = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
@@ -81,17 +81,37 @@ func dialSocket(to netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("cannot make a socket: %w", err)
 	}
-	// Connecting blocks, which on loopback takes no time; all that follows does not.
-	err = errors.Join(
-		unix.Connect(fd, sockaddr),
-		unix.SetNonblock(fd, true),
-		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
-	)
+	// Connecting and logging in block, which on loopback takes no time; all that follows does not.
+	if err = unix.Connect(fd, sockaddr); err == nil {
+		limit := unix.NsecToTimeval(int64(loginTime))
+		err = errors.Join(
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
+			logIn(blocking(fd), login),
+			unix.SetNonblock(fd, true),
+			unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		)
+	}
 	if err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// blocking is a socket that blocks.
+type blocking int
+
+func (b blocking) Read(p []byte) (int, error) {
+	n, err := unix.Read(int(b), p)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+func (b blocking) Write(p []byte) (int, error) {
+	n, err := unix.Write(int(b), p)
+	return max(n, 0), err
 }
 
 func (l *eventLoop) run(r *run, rec *recorder) {

@@ -14,6 +14,7 @@ type flow struct {
 	schedule *schedule // nil in a closed loop
 	depth    uint64    // most commands in flight
 	position int       // of the next request
+	login    []byte    // sent before the first one
 
 	sent, received uint64
 	sentAt         []time.Duration // closed loop: when each command in flight was sent, as a ring of depth places

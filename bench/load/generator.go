@@ -163,6 +163,7 @@ func (g Generator) open(ctx context.Context, addr string, w Workload) ([]*thread
 			// Threads take turns in the schedule, so that no thread has all its commands at once.
 			number := j*w.Threads + i
 			t.flows[j] = newFlow(requests, w, newSchedule(w, number), number*7919)
+			t.flows[j].login = w.login(number)
 		}
 		var err error
 		if g.Goroutines || !hasEventLoops {

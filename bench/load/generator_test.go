@@ -73,7 +73,7 @@ func TestOpenLoopKeepsItsRate(t *testing.T) {
 func TestLargeValuesPassInParts(t *testing.T) {
 	p := startRedis(t)
 	w := workload(load.Set)
-	w.ValueSize, w.Pipeline, w.KeySpace = 4<<20, 1, 2
+	w.ValueSize, w.Pipeline, w.KeySpace, w.Duration = 4<<20, 1, 2, time.Second
 	for _, operation := range []load.Operation{load.Set, load.Get} {
 		w.Operation = operation
 		result, err := load.Generator{}.Run(t.Context(), p.Addr, w, load.Hooks{})

@@ -41,6 +41,9 @@ func (m Memtier) Run(ctx context.Context, addr string, w Workload, hooks Hooks) 
 	if w.Rate > 0 {
 		return Result{}, errors.New("cannot run an open loop with memtier_benchmark")
 	}
+	if len(w.Login) > 0 {
+		return Result{}, errors.New("cannot log in connection by connection with memtier_benchmark")
+	}
 	dir, err := os.MkdirTemp("", "sluicebench-memtier-")
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot make a directory for memtier_benchmark: %w", err)

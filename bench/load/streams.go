@@ -35,6 +35,10 @@ func openStreams(ctx context.Context, addr string, flows []flow, f *failures) (f
 			return nil, err
 		}
 		s.connections = append(s.connections, &stream{conn: conn, flow: &flows[i]})
+		if err := errors.Join(conn.SetDeadline(time.Now().Add(loginTime)), logIn(conn, flows[i].login)); err != nil {
+			s.close()
+			return nil, err
+		}
 	}
 	return s, nil
 }

@@ -38,10 +38,19 @@ type Workload struct {
 	Warmup    time.Duration
 	Duration  time.Duration // the measured part, after the warm-up
 	Rate      float64       // commands per second of an open loop; 0: closed loop
+	Login     [][]byte      // what connections send before their first command, to be answered by OK; they take turns
 }
 
 // Connections is the number of connections of all threads.
 func (w Workload) Connections() int { return w.Threads * w.Clients }
+
+// login is what a connection sends first.
+func (w Workload) login(connection int) []byte {
+	if len(w.Login) == 0 {
+		return nil
+	}
+	return w.Login[connection%len(w.Login)]
+}
 
 // Validate tells what is wrong with the workload.
 func (w Workload) Validate() error {

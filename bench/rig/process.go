@@ -58,7 +58,8 @@ func (r *Rig) Close() error {
 type Process struct {
 	Name  string
 	Addr  string
-	Admin string // address of the admin port, empty if it has none
+	Admin string        // address of the admin port, empty if it has none
+	Start time.Duration // from its launch until it was ready
 
 	command *exec.Cmd
 	log     string // path of what it printed
@@ -143,6 +144,7 @@ func (r *Rig) tryStart(ctx context.Context, program program) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	p, err := launch(program, dir, args)
 	if err != nil {
 		return nil, err
@@ -155,6 +157,7 @@ func (r *Rig) tryStart(ctx context.Context, program program) (*Process, error) {
 		p.Stop()
 		return nil, fmt.Errorf("%w\n%s %s printed:\n%s", err, program.path, strings.Join(args, " "), p.LogTail())
 	}
+	p.Start = time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.processes = append(r.processes, p)

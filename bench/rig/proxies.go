@@ -65,7 +65,28 @@ func (r *Rig) Sluiced(ctx context.Context, b Backend, s Sluiced) (*Process, erro
 	})
 }
 
+// SluicedWith starts the daemon with a configuration file, which text makes for the address of the clients and that of
+// the admin port, and returns when it is ready.
+func (r *Rig) SluicedWith(ctx context.Context, text func(clients, admin string) string, s Sluiced) (*Process, error) {
+	return r.start(ctx, program{
+		name: "sluiced", path: s.Path, ports: 2, admin: 1, env: s.Env, ready: saysReady,
+		args: func(dir string, ports []int) ([]string, error) {
+			file := filepath.Join(dir, "sluice.yaml")
+			args := append([]string{"serve", "--config", file}, s.Args...)
+			return args, os.WriteFile(file, []byte(text(loopback(ports[0]), loopback(ports[1]))), 0o600)
+		},
+	})
+}
+
 func readySluiced(ctx context.Context, p *Process) error {
+	if err := saysReady(ctx, p); err != nil {
+		return err
+	}
+	return answersPing(ctx, p)
+}
+
+// saysReady asks the admin port, which needs no password.
+func saysReady(ctx context.Context, p *Process) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/readyz", http.NoBody)
 	if err != nil {
 		return err
@@ -78,7 +99,7 @@ func readySluiced(ctx context.Context, p *Process) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("/readyz answers %s", response.Status)
 	}
-	return answersPing(ctx, p)
+	return nil
 }
 
 // BuildSluiced compiles the daemon of the module in that folder.

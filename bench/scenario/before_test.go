@@ -41,7 +41,7 @@ func TestTheOlderDaemonIsComparedRoundByRound(t *testing.T) {
 	require.InDelta(t, 0.98, lab.Report.Bars[1].Value, 1e-9)
 	require.True(t, lab.Report.Bars[0].Reached && lab.Report.Bars[1].Reached)
 	require.NotEmpty(t, lab.Report.Bars[2].Missing, "SET was not measured")
-	require.Equal(t, "p1 GET: CPU against before, half of 4 rounds within 1.020 and 1.020 ×", lab.Report.Notes[0])
+	require.Equal(t, "p1: CPU per GET, sluiced against before, half of 4 rounds within 1.020 and 1.020 ×", lab.Report.Notes[0])
 
 	lab = &Lab{Options: Options{Subject: "sluiced"}, Report: &report.Report{}}
 	withBefore(func(*Lab) {}, []string{"GET"}, "p1")(lab)

@@ -65,6 +65,8 @@ func All() []Scenario {
 		{Name: "one", Title: "one connection, one command in flight", measure: oneConnection, judge: withBefore(judgeOne, both, "one")},
 		{Name: "starved", Title: "a backend with little CPU", measure: starved, judge: judgeStarved},
 		{Name: "cluster", Title: "a cluster of three primaries against one server", measure: cluster, judge: withBefore(judgeCluster, both[:1], "cluster p1", "cluster p16")},
+		{Name: "tenants", Title: "1,000 tenants on 20 clusters against one", measure: tenants, judge: judgeTenants},
+		{Name: "transactions", Title: "3,000 transactions a second", measure: transactions, judge: judgeTransactions},
 		{Name: "open", Title: "latency at a fixed rate", measure: openLoop},
 		{Name: "allocs", Title: "heap allocations per command", measure: allocations, judge: judgeAllocations},
 		{Name: "idle", Title: "memory of idle connections", measure: idle, judge: judgeIdle},
@@ -132,6 +134,7 @@ type target struct {
 	addr     string
 	proxy    *rig.Process   // nil: none
 	backends []*rig.Process // empty: none
+	login    [][]byte       // what connections send first, by turns
 }
 
 func (t target) backendPIDs() []int {
@@ -228,6 +231,7 @@ func measureOnce(ctx context.Context, driver load.Driver, t target, w load.Workl
 			}
 		}
 	}
+	w.Login = t.login
 	result, err := driver.Run(ctx, t.addr, w, load.Hooks{Start: look(0), End: look(1)})
 	if err := errors.Join(append(failures, err)...); err != nil {
 		return report.Sample{}, err
