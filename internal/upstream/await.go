@@ -54,6 +54,14 @@ func (n *node) lent() (sum int) {
 	return sum
 }
 
+// spare is how many idle connections are kept for the next sessions.
+func (n *node) spare() (sum int) {
+	for _, t := range n.targets {
+		sum += len(t.spares)
+	}
+	return sum
+}
+
 // freed is called when a session has given a connection back: the one that has waited longest is told.
 func (n *node) freed() {
 	if len(n.waiting) > 0 {

@@ -10,9 +10,6 @@ import (
 	"github.com/sluiceproxy/sluice/internal/pipe"
 )
 
-// sparesMax bounds the idle dedicated connections of a target, unless more are to be kept at least.
-const sparesMax = 64
-
 // node is one node as one loop sees it.
 type node struct {
 	local   *Local
@@ -266,9 +263,12 @@ func (t *target) takeSpare() *pipe.Pipe {
 	return nil
 }
 
-// keepSpare keeps a connection that is in a clean state for later, or closes it.
+// keepSpare keeps a connection that is in a clean state for later. There are no more of them than may be lent; that they
+// end when nobody has wanted them for a while is what makes them few, and not a bound below that, by which a crowd whose
+// transactions come at once would have connections made and closed each time.
 func (t *target) keepSpare(p *pipe.Pipe) {
-	if len(t.spares) >= max(sparesMax, t.node.local.cluster.cfg.Dedicated.Min) || t.node.retired || t.node.local.closed {
+	cfg := &t.node.local.cluster.cfg.Dedicated
+	if t.node.spare() >= max(cfg.Max, cfg.Min) || t.node.retired || t.node.local.closed {
 		p.Conn().Close(nil)
 		return
 	}
