@@ -113,9 +113,9 @@ type Clients struct {
 	IdleTimeout  time.Duration `json:"idle_timeout" default:"0s" min:"0s"`
 	TCPKeepalive time.Duration `json:"tcp_keepalive" default:"300s" min:"0s"`
 	OutputBuffer ByteSize      `json:"output_buffer" default:"32MiB" min:"64KiB" max:"16GiB"`
+	GatherBuffer ByteSize      `json:"gather_buffer" default:"256MiB" min:"1MiB" max:"1024GiB"`
 	MaxInflight  int           `json:"max_inflight" default:"1024" min:"1" max:"1000000"`
 	MonitorRate  int           `json:"monitor_rate" default:"10000" min:"1" max:"1000000"`
-	MoveTimeout  time.Duration `json:"move_timeout" default:"30s" min:"1ms" max:"24h"`
 }
 
 // Slowlog says which commands each tenant's slow log keeps.
@@ -196,8 +196,10 @@ type Tenant struct {
 	// Trusted says that the tenant owns its backend: commands about the backend's operation are passed through.
 	Trusted bool `json:"trusted" default:"false"`
 	// AdminModules passes commands of modules through that the backend flags as administrative.
-	AdminModules bool   `json:"admin_modules" default:"false"`
-	Users        []User `json:"users"`
+	AdminModules bool `json:"admin_modules" default:"false"`
+	// NoScripts refuses EVAL, FCALL and what belongs to them.
+	NoScripts bool   `json:"no_scripts" default:"false"`
+	Users     []User `json:"users"`
 	// Closed says that nobody can be the tenant before it has a user.
 	Closed bool `json:"-"`
 }

@@ -13,16 +13,23 @@ import (
 	"github.com/sluiceproxy/sluice/pkg/api"
 )
 
+// Event is a change of an entity, made on this proxy or another.
+type Event struct {
+	Kind   api.Kind   `json:"kind"`
+	Name   string     `json:"name"`
+	Change api.Change `json:"change"`
+}
+
 // eventsAhead is how many events a slow listener may be behind; what comes then it misses.
 const eventsAhead = 256
 
 // feed gives events to listeners.
 type feed struct {
 	mu        sync.Mutex
-	listeners map[chan api.Changed]struct{}
+	listeners map[chan Event]struct{}
 }
 
-func (f *feed) send(e api.Changed) {
+func (f *feed) send(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for listener := range f.listeners {
@@ -34,11 +41,11 @@ func (f *feed) send(e api.Changed) {
 }
 
 // Events sends changes until ctx ends. A listener that is too slow misses some.
-func (c *Control) Events(ctx context.Context) <-chan api.Changed {
-	listener := make(chan api.Changed, eventsAhead)
+func (c *Control) Events(ctx context.Context) <-chan Event {
+	listener := make(chan Event, eventsAhead)
 	c.events.mu.Lock()
 	if c.events.listeners == nil {
-		c.events.listeners = make(map[chan api.Changed]struct{})
+		c.events.listeners = make(map[chan Event]struct{})
 	}
 	c.events.listeners[listener] = struct{}{}
 	c.events.mu.Unlock()
@@ -51,22 +58,22 @@ func (c *Control) Events(ctx context.Context) <-chan api.Changed {
 	return listener
 }
 
-func changeEvent(key string, v *version) api.Changed {
+func changeEvent(key string, v *version) Event {
 	kinds := map[string]api.Kind{"clusters": api.KindCluster, "tenants": api.KindTenant, "users": api.KindUser, "tokens": api.KindToken}
 	prefix, name, _ := strings.Cut(key, "/")
-	return api.Changed{Kind: kinds[prefix], Name: name, Change: v.Change}
+	return Event{Kind: kinds[prefix], Name: name, Change: v.Change}
 }
 
 func equalHash(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// ChangeKey orders changes: the newest comes first.
-func ChangeKey(e *api.Changed) string {
+// Key orders changes: the newest comes first.
+func (e *Event) Key() string {
 	return fmt.Sprintf("%020d/%s/%s/%d", math.MaxInt64-e.Change.At.UnixNano(), e.Kind, e.Name, e.Change.Version)
 }
 
 // Changes lists the changes that are kept of the entities that match, the newest first. Deleted entities have some, too.
-func (c *Control) Changes(match func(kind api.Kind, name string) bool) []api.Changed {
-	all := []api.Changed{}
+func (c *Control) Changes(match func(kind api.Kind, name string) bool) []Event {
+	all := []Event{}
 	c.mu.Lock()
 	for key, r := range c.mu.cache {
 		if e := changeEvent(key, r.record.last()); !match(e.Kind, e.Name) {
@@ -77,8 +84,8 @@ func (c *Control) Changes(match func(kind api.Kind, name string) bool) []api.Cha
 		}
 	}
 	c.mu.Unlock()
-	slices.SortFunc(all, func(a, b api.Changed) int {
-		return cmp.Or(b.Change.At.Compare(a.Change.At), strings.Compare(ChangeKey(&a), ChangeKey(&b)))
+	slices.SortFunc(all, func(a, b Event) int {
+		return cmp.Or(b.Change.At.Compare(a.Change.At), strings.Compare(a.Key(), b.Key()))
 	})
 	return all
 }

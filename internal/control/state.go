@@ -75,14 +75,14 @@ func clusterOf(c *api.Cluster) config.Cluster {
 
 func apiTenant(t *config.Tenant) api.Tenant {
 	return api.Tenant{
-		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, CrossSlot: t.CrossSlot, Frontend: t.Frontend, Trusted: t.Trusted, AdminModules: t.AdminModules,
+		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, CrossSlot: t.CrossSlot, Frontend: t.Frontend, Trusted: t.Trusted, AdminModules: t.AdminModules, NoScripts: t.NoScripts,
 		ConnectTimeout: api.Duration(t.ConnectTimeout), CommandTimeout: api.Duration(t.CommandTimeout), Open: t.Open(),
 	}
 }
 
 func tenantOf(t *api.Tenant) config.Tenant {
 	return config.Tenant{
-		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, CrossSlot: t.CrossSlot, Frontend: t.Frontend, Trusted: t.Trusted, AdminModules: t.AdminModules,
+		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, CrossSlot: t.CrossSlot, Frontend: t.Frontend, Trusted: t.Trusted, AdminModules: t.AdminModules, NoScripts: t.NoScripts,
 		ConnectTimeout: time.Duration(t.ConnectTimeout), CommandTimeout: time.Duration(t.CommandTimeout), Closed: !t.Open,
 	}
 }

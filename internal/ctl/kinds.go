@@ -132,6 +132,7 @@ func (c *cli) tenantKind() *kind[api.Tenant] {
 			{flag: "frontend", path: "frontend", help: "what its clients see: standalone or cluster", values: []string{"standalone", "cluster"}},
 			{flag: "trusted", path: "trusted", kind: boolean, help: "administrative commands reach the backend"},
 			{flag: "admin-modules", path: "admin_modules", kind: boolean, help: "administrative commands of modules are passed through"},
+			{flag: "no-scripts", path: "no_scripts", kind: boolean, help: "scripts and functions are refused"},
 			{flag: "connect-timeout", path: "connect_timeout", kind: duration, help: "how long a command waits for a connection"},
 			{flag: "command-timeout", path: "command_timeout", kind: duration, help: "how long a command may take"},
 		},

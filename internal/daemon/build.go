@@ -27,8 +27,7 @@ func (e *embedded) close() {
 	}
 }
 
-// cluster makes a cluster. What is remembered of the scripts of the one that it replaces, nil for none, is its own too.
-func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster, replaces *liveCluster) (*upstream.Cluster, error) {
+func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Cluster, error) {
 	if c.Kind == config.EmbeddedKind {
 		if err := d.startEmbedded(); err != nil {
 			return nil, err
@@ -49,9 +48,6 @@ func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster, replaces *liveCl
 		Min: cfg.Dedicated.Min, Max: cfg.Dedicated.Max, Wait: cfg.Dedicated.Wait, IdleTimeout: cfg.Dedicated.IdleTimeout,
 	}
 	made.StreamThreshold = int64(cfg.StreamThreshold)
-	if replaces != nil {
-		made.Scripts = replaces.cluster.Scripts()
-	}
 	return upstream.NewCluster(made, d.loops, d.log.Logger), nil
 }
 
@@ -118,7 +114,7 @@ func tenantOf(t *config.Tenant) (*tenant.Tenant, error) {
 	}
 	return &tenant.Tenant{
 		Name: t.Name, Cluster: t.Cluster, Databases: t.Databases, Users: users, CrossSlot: mode, Frontend: front,
-		Closed: t.Closed, Trusted: t.Trusted, AdminModules: t.AdminModules,
+		Closed: t.Closed, Trusted: t.Trusted, AdminModules: t.AdminModules, NoScripts: t.NoScripts,
 		ConnectTimeout: t.ConnectTimeout, CommandTimeout: t.CommandTimeout,
 	}, nil
 }

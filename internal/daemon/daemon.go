@@ -100,7 +100,6 @@ func Run(ctx context.Context, o Options) error {
 	}
 	d.background.Go(func() { returnMemory(ctx) })
 	d.background.Go(func() { d.server.Balance(ctx) })
-	d.background.Go(func() { d.forgetTenants(ctx) })
 	d.background.Go(func() { d.control.Follow(ctx) })
 	d.announce()
 	if o.Started != nil {
@@ -171,6 +170,7 @@ func (d *Daemon) startSessions(table *route.Table) {
 	d.shared = session.NewShared(session.Settings{
 		MaxInflight:     cfg.Clients.MaxInflight,
 		OutputBuffer:    int(cfg.Clients.OutputBuffer),
+		GatherBuffer:    int64(cfg.Clients.GatherBuffer),
 		OutputGrace:     outputGrace,
 		IdleTimeout:     cfg.Clients.IdleTimeout,
 		RedisVersion:    command.ServerVersion,
@@ -180,7 +180,6 @@ func (d *Daemon) startSessions(table *route.Table) {
 		SlowlogThreshold: cfg.Slowlog.Threshold,
 		SlowlogLength:    cfg.Slowlog.MaxLen,
 		MonitorRate:      cfg.Clients.MonitorRate,
-		MoveTimeout:      cfg.Clients.MoveTimeout,
 	}, runID())
 	d.publish(table)
 	for _, l := range d.loops {

@@ -38,6 +38,8 @@ const (
 	Unavailable                   // no connection could be had
 	Malformed                     // the node sent bytes that are not RESP
 	Overloaded                    // the queue is full
+	Busy                          // no connection could be had, because the node runs a script
+	Reasons                       // their number, plus one
 )
 
 // String returns the reason as a metric label.
@@ -53,6 +55,8 @@ func (r Reason) String() string {
 		return "protocol"
 	case Overloaded:
 		return "overloaded"
+	case Busy:
+		return "busy"
 	default:
 		return fmt.Sprintf("reason_%d", uint8(r))
 	}

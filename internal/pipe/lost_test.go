@@ -154,7 +154,7 @@ func TestDiscard(t *testing.T) {
 
 func TestReasonsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for reason := Lost; reason <= Overloaded; reason++ {
+	for reason := Lost; reason < Reasons; reason++ {
 		require.NotContains(t, reason.String(), "reason_")
 		require.False(t, seen[reason.String()])
 		seen[reason.String()] = true

@@ -1,9 +1,25 @@
 package route
 
-import "github.com/sluiceproxy/sluice/pkg/resp"
+import (
+	"bytes"
+
+	"github.com/sluiceproxy/sluice/pkg/resp"
+)
+
+// For notes the client's command line, of parts that are other commands than that.
+func (g *Gather) For(args [][]byte) *Gather {
+	g.line = make([][]byte, len(args))
+	for i, arg := range args {
+		g.line[i] = bytes.Clone(arg)
+	}
+	return g
+}
 
 // Command is the command line that the parts are of, with the keys in their order.
 func (g *Gather) Command() [][]byte {
+	if g.line != nil {
+		return g.line
+	}
 	if len(g.Parts) == 0 {
 		return nil
 	}

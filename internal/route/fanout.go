@@ -30,6 +30,23 @@ func FirstError(replies [][]byte) []byte {
 	return nil
 }
 
+// Held is how many bytes of replies are kept.
+func (g *Gather) Held() int64 {
+	if !g.keeps() {
+		return 0
+	}
+	return int64(g.size)
+}
+
+// Refuse forgets the replies; the command's answer is the error.
+func (g *Gather) Refuse(reply []byte) {
+	g.refusal = reply
+	g.release()
+}
+
+// keeps reports whether replies are kept, which those that are too long together are not.
+func (g *Gather) keeps() bool { return g.refusal == nil && (g.limit == 0 || g.size <= g.limit) }
+
 // release forgets replies that are together too long.
 func (g *Gather) release() {
 	for i := range g.Parts {

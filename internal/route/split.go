@@ -29,8 +29,10 @@ type Gather struct {
 	merge   merge
 	keys    int
 	waiting int
-	join    Merge // mergeJoin
-	limit   int   // of the bytes of all replies; 0: none
+	join    Merge    // mergeJoin
+	limit   int      // of the bytes of all replies; 0: none
+	refusal []byte   // the answer instead of what has come; nil: none
+	line    [][]byte // the client\'s command line, when the parts are other commands
 	size    int
 }
 
@@ -97,7 +99,7 @@ func (p *Part) encode(args [][]byte, positions []int, width int) {
 // Add takes bytes of the reply to one part; last ends it. done tells that all parts have been answered.
 func (g *Gather) Add(part int, reply []byte, last bool) (done bool) {
 	p := &g.Parts[part]
-	if g.size += len(reply); g.limit == 0 || g.size <= g.limit {
+	if g.size += len(reply); g.keeps() {
 		p.reply = append(p.reply, reply...)
 	} else {
 		g.release()
@@ -122,6 +124,9 @@ func (g *Gather) Fail(part int, reply []byte) (done bool) {
 
 // AppendReply appends the merged reply. The first error in the order of the keys is the answer to all.
 func (g *Gather) AppendReply(dst []byte) []byte {
+	if g.refusal != nil {
+		return append(dst, g.refusal...)
+	}
 	if g.merge == mergeJoin {
 		return g.appendJoined(dst)
 	}

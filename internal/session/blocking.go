@@ -60,7 +60,7 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 	}
 	watching := s.pinned != nil
 	if outcome := s.pin(at, pinBlocked); outcome != upstream.Sent {
-		return s.refusePin(at, outcome, true)
+		return s.refusePin(at, outcome)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)

@@ -222,7 +222,7 @@ func (p *pending) Failed(_ *pipe.Call, f pipe.Failure) {
 		return
 	}
 	f.InDoubt = f.InDoubt || p.partOfWrite()
-	text := errFailed(f, s.tenant.CommandTimeout)
+	text := s.failedText(f)
 	if p.parent != nil {
 		p.partFailed(appendError(nil, text))
 		return

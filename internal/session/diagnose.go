@@ -70,7 +70,7 @@ func (s *Session) memory(cmd *command.Command, args [][]byte, raw []byte) bool {
 			return append(dst, e...)
 		}
 		return route.MergeSum(redcon.AppendBulkString(s.appendMap(dst, 1), "keys.count"), replies)
-	}))
+	}).For(args))
 	return true
 }
 

@@ -49,7 +49,7 @@ func (s *Session) Kill(err error) { s.conn.Close(err) }
 // EOF implements loop.Handler: commands that were sent before the end still get their replies.
 func (s *Session) EOF() {
 	s.ended = true
-	if s.blocked != nil || s.wants != nil && s.wantsToBlock {
+	if s.blocked != nil || s.wants != nil {
 		s.conn.Close(nil) // nobody is there to take what comes
 		return
 	}
@@ -83,6 +83,7 @@ func (s *Session) Closed(error) {
 	for s.head != nil {
 		p := s.head
 		s.unlink()
+		p.releaseGathered()
 		p.session = nil
 		s.worker.recycle(p)
 	}

@@ -32,6 +32,7 @@ const (
 	errSyntax           = "ERR syntax error"
 	errNotInteger       = "ERR value is not an integer or out of range"
 	errNotInt32         = "ERR value is out of range, value must between -2147483648 and 2147483647"
+	errMigrate          = "NOPERM 'migrate' would make servers that other tenants use too connect to any address, and is not available through this proxy"
 	errFlushAll         = "NOPERM 'flushall' would empty other tenants' databases too; use FLUSHDB"
 	errIndexRange       = "ERR DB index is out of range"
 	errClientName       = "ERR Client names cannot contain spaces, newlines or special characters."
@@ -39,10 +40,11 @@ const (
 	errHalted           = "ERR this tenant is paused by the operator; try again later"
 	errTenantGone       = "ERR this tenant is no longer served here"
 	errDatabaseGone     = "ERR the database of this connection is no longer the tenant's"
+	errGatherFull       = "ERR this proxy holds as many bytes of replies of several nodes as it may; ask for less at a time, or try again"
 	errMaxClients       = "ERR max number of clients reached"
 	errOutputTooLarge   = "ERR output buffer limit reached"
-	errArgumentTooLong  = "ERR an argument of this command is longer than the proxy's stream threshold"
-	errKeyAfterLong     = "ERR an argument longer than the proxy's stream threshold stands before the key, so the node is not known; put the key first or use a smaller argument"
+	errArgumentTooLong  = "ERR this command is longer than 16 MiB, the most that this proxy holds of one that cannot be passed on while it is received"
+	errKeyAfterLong     = "ERR this command is longer than 16 MiB, the most that this proxy holds of one whose long argument stands before the key; put the key first or use a smaller argument"
 	errTooManyChannels  = "ERR this client listens to as many channels as the proxy allows"
 	errNoSuchClient     = "ERR No such client"
 	errClientID         = "ERR Invalid client ID"
@@ -191,6 +193,22 @@ func errFailed(f pipe.Failure, timeout time.Duration) string {
 	}
 }
 
+// failedText is what the session's client gets instead of a reply. A node that runs a script says so itself.
+func (s *Session) failedText(f pipe.Failure) string {
+	if f.Reason == pipe.Busy {
+		return s.local.BusyText()
+	}
+	return errFailed(f, s.tenant.CommandTimeout)
+}
+
+// notSentText is errNotSent for the session's client.
+func (s *Session) notSentText(outcome upstream.Outcome, inDoubt bool) string {
+	if outcome == upstream.Busy {
+		return s.local.BusyText()
+	}
+	return errNotSent(outcome, inDoubt)
+}
+
 // executed tells the client what it may take for granted.
 func executed(inDoubt bool) string {
 	if inDoubt {
@@ -214,6 +232,10 @@ func errNotSent(outcome upstream.Outcome, inDoubt bool) string {
 // errPartlyDone tells of a command that some primaries have done and others have not.
 func errPartlyDone(name string, done, all int, refusal string) string {
 	return fmt.Sprintf("ERR '%s' was done on %d of %d primaries only, so they differ now; another said: %s", name, done, all, refusal)
+}
+
+func errNoScripts(name string) string {
+	return "NOPERM '" + name + "' is not available to this tenant, for which scripts and functions are turned off"
 }
 
 func errSharedScripting(name string) string {

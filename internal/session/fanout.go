@@ -39,7 +39,7 @@ func (s *Session) runFanOut(cmd *command.Command, args [][]byte, raw []byte) boo
 	case "lastsave":
 		return s.fanOut(cmd, args, raw, route.MergeLeast)
 	case "randomkey":
-		return s.randomKey(cmd)
+		return s.randomKey(cmd, args)
 	case "scan":
 		return s.walkKeys(cmd, args)
 	}
@@ -62,7 +62,7 @@ func (s *Session) fanOut(cmd *command.Command, args [][]byte, raw []byte, merge 
 }
 
 // randomKey asks every shard for a key and chooses by how many each has.
-func (s *Session) randomKey(cmd *command.Command) bool {
+func (s *Session) randomKey(cmd *command.Command, args [][]byte) bool {
 	slots := s.local.ShardSlots()
 	if len(slots) == 0 {
 		return s.refuse(errNotSent(upstream.Uncovered, false))
@@ -71,7 +71,7 @@ func (s *Session) randomKey(cmd *command.Command) bool {
 	for _, at := range slots {
 		parts = append(parts, route.Part{Slot: at, Request: dbSizeCommand}, route.Part{Slot: at, Request: randomKeyCommand})
 	}
-	s.scatter(cmd, route.Ask(parts, s.worker.shared.Settings.OutputBuffer, route.MergeWeighted(rand.Int64N)))
+	s.scatter(cmd, route.Ask(parts, s.worker.shared.Settings.OutputBuffer, route.MergeWeighted(rand.Int64N)).For(args))
 	return true
 }
 

@@ -72,7 +72,7 @@ func (s *Session) take(b []byte) int {
 
 // incomplete keeps the beginning of a command, or begins to stream one that is too long to be kept.
 func (s *Session) incomplete(b []byte, at int) int {
-	if _, _, length, _, open := s.scan.OpenBulk(); open && length > s.worker.shared.Settings.StreamThreshold && !s.mayQueue(length) {
+	if _, _, length, _, open := s.scan.OpenBulk(); open && length > s.worker.shared.Settings.StreamThreshold && !s.gathers(b[at:]) {
 		if s.drain {
 			s.deaf = true // its rest may never come
 			return s.stop(b, at)

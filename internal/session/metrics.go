@@ -46,12 +46,14 @@ type loopNumbers struct {
 
 // snapshot is what all loops counted.
 type snapshot struct {
-	stats   Stats
-	tenants map[string]*tenantStats
+	stats    Stats
+	gathered int64
+	tenants  map[string]*tenantStats
 }
 
 func (w *Worker) addTo(sum *snapshot, of *loopNumbers) {
 	sum.stats.add(&w.Stats)
+	sum.gathered += w.gathered.held
 	of.clients = make(map[string]int)
 	of.freeBytes = w.Loop.FreeBytes()
 	unknown := w.sessions.n
@@ -79,6 +81,7 @@ func (s *Stats) add(other *Stats) {
 	s.AuthFailures += other.AuthFailures
 	s.Moved += other.Moved
 	s.LeftBehind += other.LeftBehind
+	s.GatherRefused += other.GatherRefused
 	for reason, n := range other.Pinned {
 		s.Pinned[reason] += n
 	}
@@ -125,6 +128,8 @@ func (s *snapshot) collect(ch chan<- prometheus.Metric) {
 	}
 	counter(ch, desc("clients_moved_total", "Clients moved from a busy loop to another."), s.stats.Moved)
 	counter(ch, desc("auth_failures_total", "Wrong user names and passwords."), s.stats.AuthFailures)
+	gauge(ch, desc("gathered_reply_bytes", "Bytes of replies of several nodes that are held until the last has answered."), float64(s.gathered))
+	counter(ch, desc("gathered_replies_refused_total", "Commands refused because clients.gather_buffer was full."), s.stats.GatherRefused)
 	for name, t := range s.tenants {
 		t.collect(ch, name)
 	}
@@ -134,7 +139,7 @@ func (t *tenantStats) collect(ch chan<- prometheus.Metric, name string) {
 	errs := desc("command_errors_total", "Commands that the proxy answered with an error of its own.", "tenant", "reason")
 	counter(ch, errs, t.refused, name, "refused")
 	counter(ch, errs, t.notSent, name, "not_sent")
-	for reason := pipe.Lost; reason <= pipe.Overloaded; reason++ {
+	for reason := pipe.Lost; reason < pipe.Reasons; reason++ {
 		counter(ch, errs, t.failed[reason], name, reason.String())
 	}
 	for class, h := range t.latency {

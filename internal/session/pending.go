@@ -33,6 +33,7 @@ type pending struct {
 	parent *pending // of a part
 	part   int
 	gather *route.Gather // of a split command
+	gained int64         // bytes of gather that the worker counts as held
 }
 
 // keepReplyBuffer is the size up to which a record keeps its buffer for the next command.

@@ -59,20 +59,11 @@ func (s *Session) pin(slot int32, reason pinReason) upstream.Outcome {
 
 // refusePin deals with a command that needs a connection of its own when there is none: it waits its turn for a while, in
 // which case false is returned, or gets an error.
-func (s *Session) refusePin(slot int32, outcome upstream.Outcome, blocks bool) bool {
+func (s *Session) refusePin(slot int32, outcome upstream.Outcome) bool {
 	if outcome != upstream.Full {
 		s.wantsSince = 0
-		return s.refuse(errNotSent(outcome, false))
+		return s.refuse(s.notSentText(outcome, false))
 	}
-	if s.await(slot, blocks) {
-		return false
-	}
-	return s.refuse(errDedicatedFull)
-}
-
-// await has the command at hand given again when a connection may be free; false: it has waited as long as it may. blocks
-// tells that the command is one that waits for something itself.
-func (s *Session) await(slot int32, blocks bool) bool {
 	now := s.worker.Loop.Now()
 	if s.wantsSince == 0 {
 		s.wantsSince = now
@@ -81,14 +72,14 @@ func (s *Session) await(slot int32, blocks bool) bool {
 	if left <= 0 {
 		s.wantsSince = 0
 		s.local.Stats.Exhausted++
-		return false
+		return s.refuse(errDedicatedFull)
 	}
-	s.barrier, s.wantsToBlock = true, blocks
+	s.barrier = true
 	s.wants = s.local.Await(slot, uint32(s.id), s.target, time.Duration(left), func() {
 		s.wants, s.barrier = nil, false
 		s.goOn()
 	})
-	return true
+	return false
 }
 
 // stopWanting ends the wait for a connection of the session's own.

@@ -195,8 +195,7 @@ func (s *Session) prepare(p *pending, at int32) {
 // notSent answers a call that no pipe has taken.
 func (p *pending) notSent(outcome upstream.Outcome) {
 	p.stats.notSent++
-	p.selects = 0
-	reply := appendError(nil, errNotSent(outcome, p.partOfWrite()))
+	reply := appendError(nil, p.session.notSentText(outcome, p.partOfWrite()))
 	if outcome == upstream.Full && p.session.tracking != nil {
 		reply = appendError(nil, errDedicatedFull)
 	}
@@ -273,7 +272,10 @@ func (p *pending) partReply(b []byte, last bool) {
 	if s == nil {
 		return
 	}
-	if parent.gather.Add(p.part, b, last) {
+	done := parent.gather.Add(p.part, b, last)
+	parent.countGathered(p.ReadOnly)
+	if done {
+		parent.releaseGathered()
 		s.deliver(parent, parent.gather.AppendReply(nil), true)
 	}
 }
@@ -282,6 +284,7 @@ func (p *pending) partReply(b []byte, last bool) {
 func (p *pending) partFailed(reply []byte) {
 	parent := p.parent
 	if s := parent.session; s != nil && parent.gather.Fail(p.part, reply) {
+		parent.releaseGathered()
 		s.deliver(parent, parent.gather.AppendReply(nil), true)
 	}
 }

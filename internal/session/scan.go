@@ -38,15 +38,15 @@ func (s *Session) walkKeys(cmd *command.Command, args [][]byte) bool {
 	switch {
 	case !ok: // 0, a number of somebody's own, or nodes have come or gone
 		w.at = route.Cursor{}
-		s.scatter(cmd, w.gather(w.begin, w.ask(0, route.NodesAsKnown), w.step(args)))
+		s.scatter(cmd, w.gather(w.begin, w.ask(0, route.NodesAsKnown), w.step(args)).For(args))
 	case at.Rank == len(w.nodes):
 		parts := make([]route.Part, len(w.nodes))
 		for i := range parts {
 			parts[i] = w.ask(i, route.NodesAsSeen)
 		}
-		s.scatter(cmd, w.gather(w.judge, parts...))
+		s.scatter(cmd, w.gather(w.judge, parts...).For(args))
 	default:
-		s.scatter(cmd, w.gather(w.goOn, w.step(args)))
+		s.scatter(cmd, w.gather(w.goOn, w.step(args)).For(args))
 	}
 	return true
 }

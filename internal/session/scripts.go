@@ -117,6 +117,9 @@ func (s *Session) use(cmd *command.Command, args [][]byte) *upstream.Script {
 
 // runScript handles the commands that run a script or function. It returns false when the command must wait.
 func (s *Session) runScript(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if s.tenant.NoScripts {
+		return s.refuse(errNoScripts(cmd.Name))
+	}
 	if s.routesChanged() {
 		return false
 	}
@@ -199,6 +202,9 @@ func (s *Session) runScripting(cmd *command.Command, args [][]byte, raw []byte) 
 // trespassScripting tells why a command must not run that would show or change what other tenants of the same servers
 // run. Scripts are a cache, which the proxy fills again from what it remembers of each tenant; functions are data.
 func (s *Session) trespassScripting(cmd *command.Command) (problem string) {
+	if s.tenant.NoScripts {
+		return errNoScripts(cmd.Name)
+	}
 	switch cmd.Name {
 	case "script|load", "script|flush", "script|exists":
 		return ""

@@ -13,7 +13,7 @@ type tenantStats struct {
 	clients int
 	refused uint64 // commands that the proxy answered with an error
 	notSent uint64 // commands that no node could take
-	failed  [8]uint64
+	failed  [pipe.Reasons]uint64
 	latency [command.ClassCount]*Histogram
 
 	// attention tells that commands of the tenant may not simply run: a pause holds them, or somebody watches.

@@ -62,18 +62,15 @@ func (s *Session) beginStream(b []byte) int {
 		s.epoch = s.local.Epoch()
 		var outcome upstream.Outcome
 		conn, line, outcome = s.streamTo(at)
-		switch {
-		case outcome == upstream.Sent:
-		case outcome != upstream.Full:
-			problem = errNotSent(outcome, false)
-		case s.waitToStream(at):
+		if outcome == upstream.Full {
 			s.stopped = true
 			s.conn.Pause()
+			s.worker.Loop.After(dedicatedRetry, s.goOn)
 			return 0
-		default:
-			problem = errDedicatedFull
 		}
-		s.wantsSince = 0
+		if outcome != upstream.Sent {
+			problem = s.notSentText(outcome, false)
+		}
 	}
 	s.stream = &streaming{rest: s.scan.Rest(b, *s.limits), line: line, conn: conn}
 	s.mode = ModeStreaming
@@ -101,20 +98,8 @@ func (s *Session) beginStream(b []byte) int {
 	return len(b)
 }
 
-// waitToStream lets a command wait until there is a connection for it; false: it has waited long enough.
-func (s *Session) waitToStream(at int32) bool {
-	if s.tracking != nil {
-		s.worker.Loop.After(dedicatedRetry, s.goOn) // its own connection is being made
-		return true
-	}
-	return s.await(at, false)
-}
-
-// streamTo finds a connection for a command that is streamed: that of the session when it has one, else one that is lent.
+// streamTo finds a connection for a command that is streamed.
 func (s *Session) streamTo(at int32) (conn *upstream.Dedicated, line *pipe.Pipe, outcome upstream.Outcome) {
-	if pin := s.pinned; pin != nil && pin.own == nil && pin.slot == at && !pin.line().Conn().Closed() {
-		return nil, pin.line(), upstream.Sent
-	}
 	if s.tracking != nil {
 		line, outcome = s.tracking.tracker.Pipe(at)
 		if outcome == upstream.Sent && !line.Conn().Attached() {
@@ -151,21 +136,21 @@ func (s *Session) judgeStream(front []byte, argc int) (cmd *command.Command, at 
 		return nil, at, errNoAuth
 	case s.transaction != nil:
 		return nil, at, errTransactionLong
-	case s.channels != nil && s.protocol == 2 && s.subscribed():
+	case s.channels != nil && s.protocol == 2 && s.subscribed() && !allowedWhileSubscribed(cmd.Name):
 		return nil, at, errSubscribed(cmd.Name)
-	case s.trespassScripting(cmd) != "":
-		return nil, at, errSharedScripting(cmd.Name)
+	case cmd.Class == command.ClassScripting && s.trespassScripting(cmd) != "":
+		return nil, at, s.trespassScripting(cmd)
 	case s.trusted && ofBackend(cmd):
 		return cmd, at, s.judgeTrusted(cmd)
 	case kind == command.KindLearned && s.judgeLearned(cmd) != "":
 		return nil, at, s.judgeLearned(cmd)
 	case kind == command.KindLearned && cmd.Flags&command.Blocking != 0, kind == command.KindDedicated:
-		return nil, at, errNotSupportedYet(cmd.Name)
+		return nil, at, errArgumentTooLong
 	case kind == command.KindAdmin:
 		return nil, at, errAdmin(cmd.Name)
 	case kind == command.KindLocal:
 		return nil, at, errArgumentTooLong
-	case cmd.Name == "copy" || cmd.Name == "move":
+	case cmd.Name == "copy" || cmd.Name == "move" || cmd.Name == "migrate":
 		return nil, at, errArgumentTooLong // the database that they name may come behind the long argument
 	case kind == command.KindFanOut && s.sharded:
 		return nil, at, errArgumentTooLong

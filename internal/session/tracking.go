@@ -130,7 +130,7 @@ func (s *Session) beginTracking(p *pending, wanted *trackingOptions, target *Wor
 	default:
 		s.wantsSince = 0
 		s.dropTracking()
-		p.complete(appendError(nil, errNotSent(outcome, false)))
+		p.complete(appendError(nil, s.notSentText(outcome, false)))
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *Session) changeTracking(p *pending, wanted *trackingOptions, target *Wo
 	s.CacheLost() // what was tracked over the old connections is forgotten
 	if outcome := tr.tracker.Begin(done); outcome != upstream.Sent {
 		s.dropTracking()
-		p.complete(appendError(nil, errNotSent(outcome, false)))
+		p.complete(appendError(nil, s.notSentText(outcome, false)))
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *Session) tracked(p *pending, tr *tracking, problem upstream.TrackingPro
 		}
 		reply := problem.Reply
 		if reply == nil {
-			reply = appendError(nil, errFailed(problem.Failure, s.tenant.CommandTimeout))
+			reply = appendError(nil, s.failedText(problem.Failure))
 		}
 		p.complete(reply)
 	}
@@ -338,7 +338,15 @@ func (s *Session) pinOwn(slot int32) upstream.Outcome {
 
 // trespasses reports whether the table has another tenant's databases on the servers whose changes the session is told.
 func (tr *tracking) trespasses(s *Session, table *route.Table) bool {
-	return tr.bcast && !s.sharded && table.Shared(s.tenant)
+	if !tr.bcast || s.sharded {
+		return false
+	}
+	for _, other := range table.Registry.All() {
+		if other.Name != s.tenant.Name && other.Cluster == s.tenant.Cluster {
+			return true
+		}
+	}
+	return false
 }
 
 // line is the connection.

@@ -12,6 +12,9 @@ func (s *Session) trespass(cmd *command.Command, args [][]byte) (problem string)
 	if cmd.Class == command.ClassScripting {
 		return s.trespassScripting(cmd)
 	}
+	if cmd.Name == "migrate" && s.sharesCluster() {
+		return errMigrate
+	}
 	if s.sharded {
 		return "" // there is one database only
 	}
@@ -51,4 +54,11 @@ func (s *Session) outside(arg []byte) (problem string) {
 }
 
 // sharesCluster reports whether another tenant's databases are on the same servers.
-func (s *Session) sharesCluster() bool { return s.worker.table.Shared(s.tenant) }
+func (s *Session) sharesCluster() bool {
+	for _, other := range s.registry.All() {
+		if other != s.tenant && other.Cluster == s.tenant.Cluster {
+			return true
+		}
+	}
+	return false
+}

@@ -18,6 +18,8 @@ type Settings struct {
 	// as much at once, it is disconnected.
 	OutputBuffer int
 	OutputGrace  time.Duration
+	// GatherBuffer is how many bytes of replies that are being merged all sessions together may hold; 0 means 256 MiB.
+	GatherBuffer int64
 	// IdleTimeout disconnects clients that send nothing and wait for nothing; 0 means never.
 	IdleTimeout time.Duration
 	// RedisVersion is what HELLO and INFO say, since clients decide by it what they may use.
@@ -32,9 +34,6 @@ type Settings struct {
 	SlowlogLength int
 	// MonitorRate is how many commands a client that monitors is shown in a second; 0 means 10,000.
 	MonitorRate int
-	// MoveTimeout is how long a session may stay on a cluster that is no longer its tenant's, because it has a connection of
-	// its own there, a transaction or subscriptions; 0 means 30 s. Such a cluster is kept for longer.
-	MoveTimeout time.Duration
 	// QueryBuffer is how long a command may be that is received whole; 0 means Redis's own bound, 1 GiB.
 	QueryBuffer int
 }
@@ -46,6 +45,7 @@ type Shared struct {
 	Workers  []*Worker // set once, before the first client
 
 	clients  atomic.Int64
+	gathered atomic.Int64 // bytes that the loops may hold of replies that are being merged
 	nextID   atomic.Uint64
 	auth     chan struct{}  // one token per password check that may run off the loops
 	checks   atomic.Int64   // password checks that run or wait
@@ -60,8 +60,8 @@ func NewShared(s Settings, runID string) *Shared {
 	if s.MonitorRate == 0 {
 		s.MonitorRate = 10_000
 	}
-	if s.MoveTimeout == 0 {
-		s.MoveTimeout = 30 * time.Second
+	if s.GatherBuffer == 0 {
+		s.GatherBuffer = 256 << 20
 	}
 	if s.QueryBuffer == 0 {
 		s.QueryBuffer = 1 << 30
@@ -90,6 +90,7 @@ type Worker struct {
 	strict    resp.CommandLimits // before authentication
 	Stats     Stats
 	scripts   scriptViews
+	gathered  gatheredBytes
 
 	args     [][]byte // of the command at hand; valid until the next
 	slowArgs [][]byte // room for those of a slow command
@@ -112,6 +113,7 @@ type Stats struct {
 	AuthFailures   uint64
 	Pinned         [pinReasons]int
 	Moved          uint64 // clients that went to another loop
+	GatherRefused  uint64 // commands refused because the process held too many bytes of replies that are being merged
 	LeftBehind     uint64 // clients disconnected because they stayed on a cluster that was no longer their tenant's
 }
 

@@ -83,7 +83,9 @@ type Tenant struct {
 	Trusted bool
 	// AdminModules lets it run commands outside the proxy's table that the backend flags as administrative.
 	AdminModules bool
-	Closed       bool // nobody can be the tenant before it has a user
+	// NoScripts refuses scripts and functions, within which a server applies none of what the proxy keeps a tenant from.
+	NoScripts bool
+	Closed    bool // nobody can be the tenant before it has a user
 
 	ConnectTimeout time.Duration // 0: the cluster's own
 	CommandTimeout time.Duration
@@ -105,6 +107,7 @@ func (t *Tenant) equal(other *Tenant) bool {
 		t.Frontend == other.Frontend &&
 		t.Trusted == other.Trusted &&
 		t.AdminModules == other.AdminModules &&
+		t.NoScripts == other.NoScripts &&
 		t.Closed == other.Closed &&
 		t.ConnectTimeout == other.ConnectTimeout &&
 		t.CommandTimeout == other.CommandTimeout

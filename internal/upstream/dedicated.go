@@ -41,7 +41,7 @@ func (lc *Local) Dedicate(slot int32, lane uint32, key Target, user DedicatedUse
 	}
 	t := n.target(key)
 	if t.down || n.retired || lc.closed {
-		return nil, Unreachable
+		return nil, t.outcome()
 	}
 	if n.lent() >= lc.cluster.cfg.Dedicated.Max {
 		return nil, Full
@@ -69,7 +69,7 @@ func (d *Dedicated) GiveBack() {
 		}
 	}
 	switch {
-	case d.pipe.Conn().Closed(): // its end may be told later in this tick
+	case d.pipe.Closed():
 	case d.pipe.Inflight() > 0 || !d.pipe.Conn().Attached():
 		d.pipe.Conn().Close(errAbandoned)
 	default:
@@ -179,7 +179,7 @@ func (d *Dedicated) Lost(_ *pipe.Pipe, calls []pipe.LostCall, err error) {
 	if pipe.IsMalformed(err) {
 		reason = pipe.Malformed
 	} else if d.target.down {
-		reason = pipe.Unavailable
+		reason = d.target.reason()
 	}
 	for _, lost := range calls {
 		lc.fail(lost.Call, pipe.Failure{Reason: reason, InDoubt: lost.InDoubt})

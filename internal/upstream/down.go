@@ -16,6 +16,7 @@ const (
 func (t *target) markDown(err error) {
 	lc := t.node.local
 	t.failedAt = lc.loop.Now()
+	t.noteBusy(err)
 	lc.cluster.RequestRefresh()
 	if t.down {
 		return
@@ -53,7 +54,9 @@ func (t *target) scheduleProbe() {
 	lc := t.node.local
 	lc.loop.Cancel(t.probe)
 	t.probe = lc.loop.After(spread(t.backoff, lc.random.Int64N), t.probeNow)
-	t.backoff = min(2*t.backoff, backoffMax)
+	if t.backoff = min(2*t.backoff, backoffMax); t.busy {
+		t.backoff = backoffFirst
+	}
 }
 
 // probeNow tries to reach a node that is down.
@@ -79,6 +82,7 @@ func (t *target) probed(link Link, err error) {
 	if err != nil {
 		if t.down && !t.node.retired && !lc.closed {
 			t.failedAt = lc.loop.Now()
+			t.noteBusy(err)
 			t.scheduleProbe()
 			lc.cluster.RequestRefresh() // another node may have taken over
 		}

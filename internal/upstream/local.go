@@ -33,6 +33,7 @@ type Local struct {
 	detours  map[detourKey]*detour // the last one of each session and slot
 	watching bool
 	closed   bool
+	busyText string              // see BusyText
 	hub      *Hub                // nil: no session has subscribed
 	trackers map[uint32]*Tracker // by lane
 	// following: the topology is looked at periodically, for the trackers.
@@ -82,9 +83,6 @@ func (lc *Local) Refresh() {
 	}
 	lc.view = m
 	lc.epoch++
-	for _, n := range lc.order {
-		n.tellAllWaiting()
-	}
 	lc.nodes = lc.nodes[:0]
 	current := make(map[string]bool, len(m.Nodes))
 	for i := range m.Nodes {
@@ -185,6 +183,7 @@ const (
 	Uncovered           // no node has the slot, or there is no topology yet
 	Unreachable         // the node is known to be away
 	Full                // too many calls in flight
+	Busy                // the node takes no connection while it runs a script, see Local.BusyText
 )
 
 // Send puts a command on the pipe of its lane to the node that has its slot. When the outcome is not Sent, the call was
@@ -234,7 +233,9 @@ func (lc *Local) sendAgain(n *node, p *pipe.Pipe, c *pipe.Call, f pipe.Failure, 
 			lc.watch()
 			return
 		}
-		f.Reason = pipe.Unavailable
+		if f.Reason = pipe.Unavailable; outcome == Busy {
+			f.Reason = pipe.Busy
+		}
 	}
 	lc.fail(c, f)
 }
@@ -264,7 +265,6 @@ func (lc *Local) look() (more bool) {
 		for _, t := range n.targets {
 			more = t.look(lc.loop.Now()) || more
 		}
-		more = n.tellWaiting() || more
 	}
 	for _, n := range lc.leaving {
 		for _, t := range n.targets {

@@ -33,8 +33,8 @@ type numbers struct {
 
 // nodeCounts are what has been counted by a node's alias; they outlive the node.
 type nodeCounts struct {
-	errors [pipe.Overloaded + 1]uint64 // by reason
-	dials  [2]uint64                   // by dialResult
+	errors [pipe.Reasons]uint64 // by reason
+	dials  [2]uint64            // by dialResult
 }
 
 func (n *nodeCounts) add(other *nodeCounts) {
@@ -119,7 +119,7 @@ func (c *Cluster) collectCluster(count func(*prometheus.Desc, uint64, ...string)
 	errs := desc("upstream_errors_total", "Commands that failed on the way to or at a node.", "node", "reason")
 	dials := desc("upstream_dials_total", "Attempts to connect to a node.", "node", "result")
 	for alias, n := range sum.counts {
-		for reason := pipe.Lost; reason <= pipe.Overloaded; reason++ {
+		for reason := pipe.Lost; reason < pipe.Reasons; reason++ {
 			count(errs, n.errors[reason], alias, reason.String())
 		}
 		count(dials, n.dials[0], alias, "ok")

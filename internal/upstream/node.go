@@ -81,6 +81,7 @@ type target struct {
 
 	// down: the node could not be reached at failedAt. Commands are refused at once; probes try on.
 	down     bool
+	busy     bool // down because it runs a script
 	failedAt int64
 	backoff  time.Duration
 	probe    *loop.Timer // the next probe; nil: none is due
@@ -110,7 +111,7 @@ func (t *target) pipe(lane uint32) (*pipe.Pipe, Outcome) {
 	p := t.lanes[i]
 	if p == nil {
 		if t.down || t.node.retired || t.node.local.closed {
-			return nil, Unreachable
+			return nil, t.outcome()
 		}
 		p = t.takeSpare()
 		if p == nil {
@@ -256,7 +257,7 @@ func (t *target) takeSpare() *pipe.Pipe {
 	for len(t.spares) > 0 {
 		p := t.spares[len(t.spares)-1].pipe
 		t.spares = t.spares[:len(t.spares)-1]
-		if !p.Conn().Closed() { // though its owner may not have been told yet
+		if !p.Closed() {
 			return p
 		}
 	}
@@ -279,7 +280,7 @@ func (t *target) keepSpare(p *pipe.Pipe) {
 // dropSpares closes connections that nobody has wanted for long, down to the least number that is kept.
 func (t *target) dropSpares(now int64) (more bool) {
 	cfg := &t.node.local.cluster.cfg.Dedicated
-	spares := slices.DeleteFunc(t.spares, func(s spare) bool { return s.pipe.Conn().Closed() })
+	spares := slices.DeleteFunc(t.spares, func(s spare) bool { return s.pipe.Closed() })
 	kept := spares[:0]
 	for i, s := range spares {
 		if left := len(kept) + len(spares) - i; left > cfg.Min && now-s.since > int64(cfg.IdleTimeout) {

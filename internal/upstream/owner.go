@@ -53,7 +53,7 @@ func (t *target) Lost(p *pipe.Pipe, calls []pipe.LostCall, err error) {
 	reason := pipe.Lost
 	switch {
 	case t.down:
-		reason = pipe.Unavailable
+		reason = t.reason()
 	case pipe.IsMalformed(err):
 		reason = pipe.Malformed
 	}

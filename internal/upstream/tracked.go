@@ -34,7 +34,7 @@ func (tr *Tracker) connect(n *node) (*tracked, Outcome) {
 	t := n.target(tr.base)
 	switch {
 	case t.down || n.retired || lc.closed:
-		return nil, Unreachable
+		return nil, t.outcome()
 	case n.lent() >= lc.cluster.cfg.Dedicated.Max:
 		return nil, Full
 	}

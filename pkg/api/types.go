@@ -73,6 +73,7 @@ type Tenant struct {
 	Frontend       string   `json:"frontend,omitempty" enum:"standalone,cluster" doc:"What its clients see. Default standalone."`
 	Trusted        bool     `json:"trusted,omitempty" doc:"Administrative commands reach the backend; the tenant must be alone on a standalone cluster."`
 	AdminModules   bool     `json:"admin_modules,omitempty" doc:"Commands of modules that the backend flags as administrative are passed through."`
+	NoScripts      bool     `json:"no_scripts,omitempty" doc:"Scripts and functions are refused: within them a server applies none of what keeps tenants apart."`
 	ConnectTimeout Duration `json:"connect_timeout,omitempty" doc:"How long a command waits for a connection. Default: the cluster's."`
 	CommandTimeout Duration `json:"command_timeout,omitempty" doc:"How long a command may take. Default 5s."`
 	Meta           *Meta    `json:"meta,omitempty" readOnly:"true"`
