@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/sluiceproxy/sluice/bench/load"
+	"github.com/sluiceproxy/sluice/bench/measure"
 	"github.com/sluiceproxy/sluice/bench/report"
-	"github.com/sluiceproxy/sluice/bench/rig"
 )
 
 const (
@@ -33,6 +34,10 @@ const (
 	outputLimit = `sluice_clients_disconnected_total{reason="output_buffer"}`
 )
 
+// fillsBuffers is how long it takes at the rate until a subscriber that does not read is at its bound, 32 MiB and what the
+// kernel holds.
+const fillsBuffers = 1200 * time.Millisecond
+
 // pubsub publishes at a fixed rate to subscribers that read, with and without one that never does.
 func pubsub(ctx context.Context, l *Lab) error {
 	if l.Subject != "sluiced" {
@@ -42,49 +47,111 @@ func pubsub(ctx context.Context, l *Lab) error {
 	if err != nil {
 		return err
 	}
-	p, err := l.rig.Sluiced(ctx, backend, l.Sluiced)
+	targets, err := l.targets(ctx, backend, l.Subject)
 	if err != nil {
 		return err
 	}
-	if _, err := publishRound(ctx, p, l.Warmup+500*time.Millisecond, false); err != nil {
-		return err
+	proxy := targets[1].proxy
+	for _, t := range targets {
+		if _, err := publishRound(ctx, t.addr, l.Warmup+500*time.Millisecond, false); err != nil {
+			return err
+		}
 	}
-	before, err := scrape(ctx, p.Admin, outputLimit)
+	before, err := scrape(ctx, proxy.Admin, outputLimit)
 	if err != nil {
 		return err
 	}
-	var rates, alone, stuck, ratios []float64
-	var growth int64
-	for round := range l.Rounds {
-		var results [2]published
-		for i := range results {
-			withStuck := (i+round)%2 == 1
-			grown, err := whileWatching(p, func() (err error) {
-				results[b2i(withStuck)], err = publishRound(ctx, p, l.Duration, withStuck)
-				return err
-			})
-			if err != nil {
-				return err
+	seen := map[string]*publishing{}
+	rounds, duration := l.Rounds, l.Duration
+	if rounds > 1 { // the median of many ratios of p99 is closer than that of few
+		rounds, duration = max(rounds, 8), max(min(duration, 1500*time.Millisecond), fillsBuffers)
+	}
+	for round := range rounds {
+		for _, t := range inTurns(targets, round) {
+			if seen[t.name] == nil {
+				seen[t.name] = &publishing{}
 			}
-			if withStuck {
-				growth = max(growth, grown)
+			if err := seen[t.name].round(ctx, t, duration, round); err != nil {
+				return fmt.Errorf("%s: %w", t.name, err)
 			}
 		}
-		rates = append(rates, results[1].bytesPerSecond/1e6)
-		alone, stuck = append(alone, micros(results[0].p99)), append(stuck, micros(results[1].p99))
-		ratios = append(ratios, float64(results[1].p99)/float64(results[0].p99))
 	}
-	after, err := scrape(ctx, p.Admin, outputLimit)
+	after, err := scrape(ctx, proxy.Admin, outputLimit)
 	if err != nil {
 		return err
 	}
-	l.fact("pubsub", l.Subject, pubsubRateFact, "MB/s", report.Median(rates))
-	l.fact("pubsub", l.Subject, pubsubAloneFact, "µs", report.Median(alone))
-	l.fact("pubsub", l.Subject, pubsubStuckFact, "µs", report.Median(stuck))
-	l.fact("pubsub", l.Subject, pubsubRatioFact, "×", report.Median(ratios))
-	l.fact("pubsub", l.Subject, pubsubMemoryFact, "MiB", mebibytes(growth))
-	l.fact("pubsub", l.Subject, pubsubClosedFact, "clients", (after-before)/float64(l.Rounds))
+	for _, t := range targets {
+		seen[t.name].tell(l, t)
+	}
+	l.fact("pubsub", l.Subject, pubsubClosedFact, "clients", (after-before)/float64(rounds))
 	return nil
+}
+
+// publishing is what was seen of a target, round by round.
+type publishing struct {
+	rates, alone, stuck, ratios []float64
+	proxyCPU, serverCPU, ownCPU []float64 // in processors
+	growth                      int64     // the most of all rounds
+}
+
+// round measures once without and once with a subscriber that does not read.
+func (p *publishing) round(ctx context.Context, t target, duration time.Duration, round int) error {
+	var results [2]published
+	for i := range results {
+		withStuck := (i+round)%2 == 1
+		watched := t.proxy
+		if watched == nil {
+			watched = t.backends[0]
+		}
+		grown, err := whileWatching(watched, func() (err error) {
+			results[b2i(withStuck)], err = p.measured(ctx, t, duration, withStuck)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if withStuck {
+			p.growth = max(p.growth, grown)
+		}
+	}
+	p.rates = append(p.rates, results[1].bytesPerSecond/1e6)
+	p.alone, p.stuck = append(p.alone, micros(results[0].p99)), append(p.stuck, micros(results[1].p99))
+	p.ratios = append(p.ratios, float64(results[1].p99)/float64(results[0].p99))
+	return nil
+}
+
+// measured is publishRound with a look at who consumes CPU time meanwhile.
+func (p *publishing) measured(ctx context.Context, t target, duration time.Duration, withStuck bool) (published, error) {
+	var readings [2][3]measure.CPUReading
+	var failures []error
+	look := func(i int) {
+		for j, pids := range [][]int{t.proxyPIDs(), t.backendPIDs(), {os.Getpid()}} {
+			reading, err := measure.DefaultProc.CPU(pids...)
+			readings[i][j], failures = reading, append(failures, err)
+		}
+	}
+	look(0)
+	began := time.Now()
+	result, err := publishRound(ctx, t.addr, duration, withStuck)
+	took := time.Since(began)
+	look(1)
+	for j, to := range []*[]float64{&p.proxyCPU, &p.serverCPU, &p.ownCPU} {
+		*to = append(*to, readings[1][j].Since(readings[0][j]).Seconds()/took.Seconds())
+	}
+	return result, errors.Join(append(failures, err)...)
+}
+
+func (p *publishing) tell(l *Lab, t target) {
+	l.fact("pubsub", t.name, pubsubRateFact, "MB/s", report.Median(p.rates))
+	l.fact("pubsub", t.name, pubsubAloneFact, "µs", report.Median(p.alone))
+	l.fact("pubsub", t.name, pubsubStuckFact, "µs", report.Median(p.stuck))
+	l.fact("pubsub", t.name, pubsubRatioFact, "×", report.Median(p.ratios))
+	l.fact("pubsub", t.name, pubsubMemoryFact, "MiB", mebibytes(p.growth))
+	if t.proxy != nil {
+		l.fact("pubsub", t.name, "CPU of the proxy", "processors", report.Median(p.proxyCPU))
+	}
+	l.fact("pubsub", t.name, "CPU of the server", "processors", report.Median(p.serverCPU))
+	l.fact("pubsub", t.name, "CPU of the load", "processors", report.Median(p.ownCPU))
 }
 
 func b2i(b bool) int {
@@ -112,7 +179,7 @@ type published struct {
 }
 
 // publishRound publishes for the duration. Every subscriber that reads must get every message, in order.
-func publishRound(ctx context.Context, p *rig.Process, duration time.Duration, withStuck bool) (published, error) {
+func publishRound(ctx context.Context, addr string, duration time.Duration, withStuck bool) (published, error) {
 	began := time.Now()
 	deadline := began.Add(duration + 30*time.Second)
 	var readers [pubsubReaders]*subscriber
@@ -124,14 +191,14 @@ func publishRound(ctx context.Context, p *rig.Process, duration time.Duration, w
 		}
 	}()
 	for i := range readers {
-		r, err := subscribeTo(ctx, p.Addr, deadline)
+		r, err := subscribeTo(ctx, addr, deadline)
 		if err != nil {
 			return published{}, err
 		}
 		readers[i] = r
 	}
 	if withStuck {
-		r, err := subscribeTo(ctx, p.Addr, deadline)
+		r, err := subscribeTo(ctx, addr, deadline)
 		if err != nil {
 			return published{}, err
 		}
@@ -144,7 +211,7 @@ func publishRound(ctx context.Context, p *rig.Process, duration time.Duration, w
 	for i, r := range readers {
 		running.Go(func() { failures[i] = r.read(began, messages) })
 	}
-	failures[len(readers)] = publishAll(ctx, p.Addr, began, deadline, messages)
+	failures[len(readers)] = publishAll(ctx, addr, began, deadline, messages)
 	if failures[len(readers)] != nil {
 		for _, r := range readers {
 			_ = r.conn.Close()
@@ -173,12 +240,14 @@ func publishAll(ctx context.Context, addr string, began, deadline time.Time, mes
 	answers := make(chan error, 1)
 	go func() { answers <- readNumbers(conn, messages) }()
 	payload := load.Value(pubsubMessage)
+	var command []byte
 	for i := range messages {
 		if early := time.Until(meantAt(began, i)); early > 0 {
 			time.Sleep(early)
 		}
 		binary.BigEndian.PutUint64(payload, uint64(i))
-		if _, err := conn.Write(load.AppendCommand(nil, []byte("PUBLISH"), []byte("bench"), payload)); err != nil {
+		command = load.AppendCommand(command[:0], []byte("PUBLISH"), []byte("bench"), payload)
+		if _, err := conn.Write(command); err != nil {
 			return fmt.Errorf("cannot publish: %w", errors.Join(err, conn.Close(), <-answers))
 		}
 	}

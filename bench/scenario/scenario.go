@@ -145,6 +145,13 @@ func (t target) backendPIDs() []int {
 	return pids
 }
 
+func (t target) proxyPIDs() []int {
+	if t.proxy == nil {
+		return nil
+	}
+	return []int{t.proxy.PID()}
+}
+
 // targets starts the proxies in front of a backend and returns them behind the backend itself, which is the target
 // "direct". What is not possible on this machine is noted and left out.
 func (l *Lab) targets(ctx context.Context, b rig.Backend, proxies ...string) ([]target, error) {
@@ -213,10 +220,6 @@ func (l *Lab) series(scenario string, targets []target, w load.Workload, name st
 
 // measureOnce runs a workload and accounts for the CPU time of proxy and backends within its window.
 func measureOnce(ctx context.Context, driver load.Driver, t target, w load.Workload) (report.Sample, error) {
-	var proxyPIDs []int
-	if t.proxy != nil {
-		proxyPIDs = []int{t.proxy.PID()}
-	}
 	loadPIDs := []int{os.Getpid()}
 	if !driver.InProcess() {
 		loadPIDs = nil
@@ -225,7 +228,7 @@ func measureOnce(ctx context.Context, driver load.Driver, t target, w load.Workl
 	var failures []error
 	look := func(i int) func() {
 		return func() {
-			for j, pids := range [][]int{proxyPIDs, t.backendPIDs(), loadPIDs} {
+			for j, pids := range [][]int{t.proxyPIDs(), t.backendPIDs(), loadPIDs} {
 				reading, err := measure.DefaultProc.CPU(pids...)
 				readings[i][j], failures = reading, append(failures, err)
 			}
