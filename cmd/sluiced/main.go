@@ -44,8 +44,8 @@ func serveCommand() *cobra.Command {
 		Short: "Run the proxy",
 		Long: "Run the proxy until SIGTERM or SIGINT, which drain it.\n\n" +
 			"Without a configuration it serves an embedded backend (in memory only) on 127.0.0.1:6380.\n" +
-			"SIGHUP, or a change of the file, reloads clusters and tenants. Every key of the file can also be given as an\n" +
-			"environment variable: clients.max is SLUICE_CLIENTS_MAX.",
+			"SIGHUP, or a change of the file, reloads clusters and tenants. SIGHUP also opens the audit log again, for rotation.\n" +
+			"Every key of the file can also be given as an environment variable: clients.max is SLUICE_CLIENTS_MAX.",
 		Example: "  sluiced serve\n" +
 			"  sluiced serve --config /etc/sluice/sluice.yaml\n" +
 			"  sluiced serve --listen 127.0.0.1:6380 --backend 127.0.0.1:6379\n" +

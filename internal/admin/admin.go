@@ -92,6 +92,14 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 // SetTLS gives connections that are made from now on these certificates. It is for a port that speaks TLS already.
 func (s *Server) SetTLS(c *tls.Config) { s.tls.Store(c) }
 
+// ReopenAudit opens the file of the audit log again, so that it can be rotated.
+func (s *Server) ReopenAudit() error {
+	if s.api == nil {
+		return nil
+	}
+	return s.api.audit.reopen()
+}
+
 // Address is where the port listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 

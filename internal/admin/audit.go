@@ -41,6 +41,7 @@ type auditLine struct {
 // auditLog writes lines. A nil one writes none.
 type auditLog struct {
 	log  *zap.Logger
+	path string // empty for standard output
 	mu   sync.Mutex
 	to   io.Writer
 	file *os.File // nil for standard output
@@ -57,16 +58,41 @@ func openAudit(where string, log *zap.Logger) (*auditLog, error) {
 	case AuditStdout:
 		return a, nil
 	}
-	file, err := os.OpenFile(where, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the audit log: %w", err)
+	a.path = where
+	if err := a.reopen(); err != nil {
+		return nil, err
 	}
-	a.file, a.to = file, file
 	return a, nil
 }
 
+// reopen opens the file, again if it is open: what was opened first may have got another name. On an error the one that is
+// open stays.
+func (a *auditLog) reopen() error {
+	if a == nil || a.path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(a.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot open the audit log: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closeFile()
+	a.file, a.to = file, file
+	return nil
+}
+
 func (a *auditLog) close() {
-	if a != nil && a.file != nil {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closeFile()
+}
+
+func (a *auditLog) closeFile() {
+	if a.file != nil {
 		_ = a.file.Close()
 	}
 }

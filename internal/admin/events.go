@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/sse"
 
-	"github.com/sluiceproxy/sluice/internal/control"
 	"github.com/sluiceproxy/sluice/pkg/api"
 )
 
@@ -30,7 +29,7 @@ func (s *service) registerEvents(a huma.API) {
 		}
 		next(ctx)
 	}
-	sse.Register(a, s.operation(a, &o), map[string]any{"change": control.Event{}, "stats": api.Stats{}},
+	sse.Register(a, s.operation(a, &o), map[string]any{"change": api.Changed{}, "stats": api.Stats{}},
 		func(ctx context.Context, _ *struct{}, send sse.Sender) { s.stream(ctx, requestOf(ctx), send) })
 }
 

@@ -163,7 +163,7 @@ func (s *service) topology(ctx context.Context, r *request, in *clusterInput) (*
 	return &bodyOutput[api.Topology]{seen}, nil
 }
 
-func (s *service) changes(ctx context.Context, r *request, in *historyInput) (*listOutput[control.Event], error) {
+func (s *service) changes(ctx context.Context, r *request, in *historyInput) (*listOutput[api.Changed], error) {
 	sees := s.seesChange(ctx, &r.actor)
 	all := s.control.Changes(func(kind api.Kind, name string) bool {
 		return (in.Kind == "" || api.Kind(in.Kind) == kind) && (in.Name == "" || in.Name == name) && sees(kind, name)
@@ -171,8 +171,8 @@ func (s *service) changes(ctx context.Context, r *request, in *historyInput) (*l
 	for i := range all {
 		all[i].Change = hideAddresses(&r.actor, all[i].Kind, all[i].Change)
 	}
-	page, err := paginate(all, (*control.Event).Key, fmt.Sprintf("changes\x00%q", []string{in.Kind, in.Name}), &in.PageInput)
-	return &listOutput[control.Event]{page}, err
+	page, err := paginate(all, control.ChangeKey, fmt.Sprintf("changes\x00%q", []string{in.Kind, in.Name}), &in.PageInput)
+	return &listOutput[api.Changed]{page}, err
 }
 
 // seesChange tells of which entities the actor may see changes.

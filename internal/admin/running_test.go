@@ -56,10 +56,10 @@ func TestReadSide(t *testing.T) {
 	s.must(404, "acme-viewer", "POST", "/explain", `{"tenant": "globex", "args": ["get", "k"]}`)
 	s.must(422, "viewer", "POST", "/explain", `{"tenant": "acme", "args": []}`)
 
-	changes := decode[api.Page[control.Event]](t, s.must(200, "admin", "GET", "/history?kind=User", nil))
+	changes := decode[api.Page[api.Changed]](t, s.must(200, "admin", "GET", "/history?kind=User", nil))
 	require.Equal(t, 2, changes.Total)
 	require.NotContains(t, string(s.must(200, "admin", "GET", "/history", nil).body), "a1a1")
-	changes = decode[api.Page[control.Event]](t, s.must(200, "acme-viewer", "GET", "/history", nil))
+	changes = decode[api.Page[api.Changed]](t, s.must(200, "acme-viewer", "GET", "/history", nil))
 	require.Equal(t, 3, changes.Total, "its cluster, itself and its user")
 	require.Equal(t, "acme/app", changes.Items[0].Name, "the newest first")
 }
@@ -131,7 +131,7 @@ func TestEvents(t *testing.T) {
 	}
 	s.must(200, "admin", "PATCH", "/tenants/globex", `{"command_timeout": "9s"}`)
 	s.must(200, "admin", "PATCH", "/clusters/c1", `{"addresses": ["10.9.8.7:7002"]}`)
-	next := func(stream *bufio.Scanner) (e control.Event) {
+	next := func(stream *bufio.Scanner) (e api.Changed) {
 		for stream.Scan() {
 			if stream.Text() == "event: change" {
 				require.True(t, stream.Scan())
@@ -193,6 +193,30 @@ func TestAudit(t *testing.T) {
 		{Token: "viewer", Role: "viewer", Method: "DELETE", Path: "/api/v1/clusters/c1", Status: 403},
 		{Method: "DELETE", Path: "/api/v1/clusters/c1", Status: 401},
 	}, lines)
+}
+
+// TestAuditIsRotated: lines go to the file of the name again after it was moved away; when it cannot be opened, none is lost.
+func TestAuditIsRotated(t *testing.T) {
+	s := start(t)
+	refused := func() { s.must(403, "viewer", "DELETE", "/clusters/c1", nil) }
+	lines := func(path string) int {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return strings.Count(string(content), "\n")
+	}
+	refused()
+	require.NoError(t, os.Rename(s.audit, s.audit+".1"))
+	refused()
+	require.Equal(t, 2, lines(s.audit+".1"))
+	require.NoError(t, s.server.ReopenAudit())
+	refused()
+	require.Equal(t, 2, lines(s.audit+".1"))
+	require.Equal(t, 1, lines(s.audit))
+	require.NoError(t, os.Rename(s.audit, s.audit+".2"))
+	require.NoError(t, os.Mkdir(s.audit, 0o700))
+	require.ErrorContains(t, s.server.ReopenAudit(), "cannot open the audit log")
+	refused()
+	require.Equal(t, 2, lines(s.audit+".2"))
 }
 
 func TestFailuresAreLimited(t *testing.T) {

@@ -116,6 +116,7 @@ type Clients struct {
 	GatherBuffer ByteSize      `json:"gather_buffer" default:"256MiB" min:"1MiB" max:"1024GiB"`
 	MaxInflight  int           `json:"max_inflight" default:"1024" min:"1" max:"1000000"`
 	MonitorRate  int           `json:"monitor_rate" default:"10000" min:"1" max:"1000000"`
+	MoveTimeout  time.Duration `json:"move_timeout" default:"30s" min:"1ms" max:"24h"`
 }
 
 // Slowlog says which commands each tenant's slow log keeps.

@@ -121,7 +121,7 @@ func TestValuesOfEverything(t *testing.T) {
 	require.Equal(t, filepath.Join(folder, "data"), c.DataDir)
 	require.Equal(t, "from a file", c.Store.Etcd.Password.Reveal())
 	require.Equal(t, "from a file", c.Secrets.Key.Reveal())
-	require.Equal(t, Clients{20000, 10 * time.Minute, time.Minute, 64 << 20, 512 << 20, 2048, 500}, c.Clients)
+	require.Equal(t, Clients{20000, 10 * time.Minute, time.Minute, 64 << 20, 512 << 20, 2048, 500, 45 * time.Second}, c.Clients)
 	require.Equal(t, Pipes{8, 500 * time.Microsecond, 2 * time.Minute, 1000, 100 * time.Microsecond, 64}, c.Pipes)
 	require.Equal(t, Slowlog{25 * time.Millisecond, 64}, c.Slowlog)
 	require.Equal(t, Dedicated{2, 100, 3 * time.Second, time.Minute}, c.Dedicated)

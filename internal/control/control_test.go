@@ -223,6 +223,7 @@ func TestWhatIsInvalidIsNamed(t *testing.T) {
 	requireField(err, "body.addresses[0]", "has no port; write host:port")
 	_, err = c.Clusters().Create(t.Context(), write(), api.Cluster{Name: "c 1", Addresses: []string{"127.0.0.1:1"}})
 	requireField(err, "body.name", "is not a valid name")
+	require.Equal(t, "c 1", err.(*InvalidError).Fields[0].Value, "JSON quotes it by itself") //nolint:errorlint // as it is
 	_, err = c.Clusters().Create(t.Context(), write(), api.Cluster{Name: "c1"})
 	requireField(err, "body.addresses", "")
 	_, err = c.Tenants().Create(t.Context(), write(), api.Tenant{Name: "acme", Cluster: "file"})

@@ -13,23 +13,16 @@ import (
 	"github.com/sluiceproxy/sluice/pkg/api"
 )
 
-// Event is a change of an entity, made on this proxy or another.
-type Event struct {
-	Kind   api.Kind   `json:"kind"`
-	Name   string     `json:"name"`
-	Change api.Change `json:"change"`
-}
-
 // eventsAhead is how many events a slow listener may be behind; what comes then it misses.
 const eventsAhead = 256
 
 // feed gives events to listeners.
 type feed struct {
 	mu        sync.Mutex
-	listeners map[chan Event]struct{}
+	listeners map[chan api.Changed]struct{}
 }
 
-func (f *feed) send(e Event) {
+func (f *feed) send(e api.Changed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for listener := range f.listeners {
@@ -41,11 +34,11 @@ func (f *feed) send(e Event) {
 }
 
 // Events sends changes until ctx ends. A listener that is too slow misses some.
-func (c *Control) Events(ctx context.Context) <-chan Event {
-	listener := make(chan Event, eventsAhead)
+func (c *Control) Events(ctx context.Context) <-chan api.Changed {
+	listener := make(chan api.Changed, eventsAhead)
 	c.events.mu.Lock()
 	if c.events.listeners == nil {
-		c.events.listeners = make(map[chan Event]struct{})
+		c.events.listeners = make(map[chan api.Changed]struct{})
 	}
 	c.events.listeners[listener] = struct{}{}
 	c.events.mu.Unlock()
@@ -58,22 +51,22 @@ func (c *Control) Events(ctx context.Context) <-chan Event {
 	return listener
 }
 
-func changeEvent(key string, v *version) Event {
+func changeEvent(key string, v *version) api.Changed {
 	kinds := map[string]api.Kind{"clusters": api.KindCluster, "tenants": api.KindTenant, "users": api.KindUser, "tokens": api.KindToken}
 	prefix, name, _ := strings.Cut(key, "/")
-	return Event{Kind: kinds[prefix], Name: name, Change: v.Change}
+	return api.Changed{Kind: kinds[prefix], Name: name, Change: v.Change}
 }
 
 func equalHash(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Key orders changes: the newest comes first.
-func (e *Event) Key() string {
+// ChangeKey orders changes: the newest comes first.
+func ChangeKey(e *api.Changed) string {
 	return fmt.Sprintf("%020d/%s/%s/%d", math.MaxInt64-e.Change.At.UnixNano(), e.Kind, e.Name, e.Change.Version)
 }
 
 // Changes lists the changes that are kept of the entities that match, the newest first. Deleted entities have some, too.
-func (c *Control) Changes(match func(kind api.Kind, name string) bool) []Event {
-	all := []Event{}
+func (c *Control) Changes(match func(kind api.Kind, name string) bool) []api.Changed {
+	all := []api.Changed{}
 	c.mu.Lock()
 	for key, r := range c.mu.cache {
 		if e := changeEvent(key, r.record.last()); !match(e.Kind, e.Name) {
@@ -84,8 +77,8 @@ func (c *Control) Changes(match func(kind api.Kind, name string) bool) []Event {
 		}
 	}
 	c.mu.Unlock()
-	slices.SortFunc(all, func(a, b Event) int {
-		return cmp.Or(b.Change.At.Compare(a.Change.At), strings.Compare(a.Key(), b.Key()))
+	slices.SortFunc(all, func(a, b api.Changed) int {
+		return cmp.Or(b.Change.At.Compare(a.Change.At), strings.Compare(ChangeKey(&a), ChangeKey(&b)))
 	})
 	return all
 }

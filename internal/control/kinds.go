@@ -2,8 +2,10 @@ package control
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -251,9 +253,20 @@ func problems(found []config.Problem) (fields []api.ProblemField) {
 		}
 		f := api.ProblemField{Location: "body." + p.Key, Message: message}
 		if p.Value != "" {
-			f.Value = p.Value
+			f.Value = given(p.Value)
 		}
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// given is a value as it was before a problem's text quoted it: JSON quotes it again.
+func given(shown string) any {
+	if text, err := strconv.Unquote(shown); err == nil {
+		return text
+	}
+	if json.Valid([]byte(shown)) { // a number or a bool
+		return json.RawMessage(shown)
+	}
+	return shown
 }

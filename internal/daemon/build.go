@@ -27,7 +27,8 @@ func (e *embedded) close() {
 	}
 }
 
-func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Cluster, error) {
+// cluster makes a cluster. What is remembered of the scripts of the one that it replaces, nil for none, is its own too.
+func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster, replaces *liveCluster) (*upstream.Cluster, error) {
 	if c.Kind == config.EmbeddedKind {
 		if err := d.startEmbedded(); err != nil {
 			return nil, err
@@ -48,6 +49,9 @@ func (d *Daemon) cluster(cfg *config.Config, c *config.Cluster) (*upstream.Clust
 		Min: cfg.Dedicated.Min, Max: cfg.Dedicated.Max, Wait: cfg.Dedicated.Wait, IdleTimeout: cfg.Dedicated.IdleTimeout,
 	}
 	made.StreamThreshold = int64(cfg.StreamThreshold)
+	if replaces != nil {
+		made.Scripts = replaces.cluster.Scripts()
+	}
 	return upstream.NewCluster(made, d.loops, d.log.Logger), nil
 }
 

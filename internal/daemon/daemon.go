@@ -100,6 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	d.background.Go(func() { returnMemory(ctx) })
 	d.background.Go(func() { d.server.Balance(ctx) })
+	d.background.Go(func() { d.forgetTenants(ctx) })
 	d.background.Go(func() { d.control.Follow(ctx) })
 	d.announce()
 	if o.Started != nil {
@@ -180,6 +181,7 @@ func (d *Daemon) startSessions(table *route.Table) {
 		SlowlogThreshold: cfg.Slowlog.Threshold,
 		SlowlogLength:    cfg.Slowlog.MaxLen,
 		MonitorRate:      cfg.Clients.MonitorRate,
+		MoveTimeout:      cfg.Clients.MoveTimeout,
 	}, runID())
 	d.publish(table)
 	for _, l := range d.loops {

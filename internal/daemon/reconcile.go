@@ -127,7 +127,7 @@ func (d *Daemon) draftCluster(ctx context.Context, next *draft, want *config.Clu
 
 // dial makes a cluster and begins to connect it. watch is told when it can be used.
 func (d *Daemon) dial(ctx context.Context, want *config.Cluster) (*liveCluster, error) {
-	c, err := d.cluster(d.config, want)
+	c, err := d.cluster(d.config, want, d.desired.inForce[want.Name])
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (d *Daemon) firstTable() (*route.Table, error) {
 	next := &draft{clusters: make(map[string]*liveCluster, len(state.Clusters)), problems: problems}
 	for i := range state.Clusters {
 		want := &state.Clusters[i]
-		c, err := d.cluster(d.config, want)
+		c, err := d.cluster(d.config, want, nil)
 		if err != nil {
 			next.problems = append(next.problems, err.Error())
 			continue

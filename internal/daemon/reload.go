@@ -21,8 +21,8 @@ const (
 	settleTime = 200 * time.Millisecond
 	// readyWait is how long a new cluster may take to connect before tenants are sent to it all the same.
 	readyWait = 3 * time.Second
-	// goneWait is how long sessions may take to leave a cluster that is no longer configured.
-	goneWait = time.Minute
+	// goneWait is how long sessions may take to leave a cluster that is no longer in force, beyond clients.move_timeout.
+	goneWait = 30 * time.Second
 )
 
 // watch waits for the end of ctx, and reloads or reconciles when there is reason to. Whatever changes what is served goes
@@ -36,6 +36,7 @@ func (d *Daemon) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.options.Reload:
+			d.reopenAudit()
 			d.reload(nil)
 			d.step(ctx)
 		case request := <-d.asked:
@@ -190,7 +191,7 @@ func (d *Daemon) applyLive(cfg *config.Config, listeners []config.Listener) {
 
 // retire closes a cluster when no session sends to it any more.
 func (d *Daemon) retire(c *upstream.Cluster) {
-	for deadline := time.Now().Add(goneWait); time.Now().Before(deadline) && !d.server.Draining(); {
+	for deadline := time.Now().Add(d.shared.Settings.MoveTimeout + goneWait); time.Now().Before(deadline) && !d.server.Draining(); {
 		users := 0
 		for _, l := range d.loops {
 			l.Call(func() { users += c.Local(l.ID()).Users })

@@ -50,7 +50,7 @@ func (p *Pipe) whole(reply []byte) {
 		return
 	}
 	c := p.head
-	if c.end > p.conn.Written() && !p.parting {
+	if c.end > p.conn.Written() && !p.parting && c.prefaced == c.Preface {
 		p.conn.Close(errRefused) // after this reply: the node does not read on where the command ends
 	}
 	if c.prefaced < c.Preface {
@@ -136,9 +136,11 @@ func (p *Pipe) partial(b []byte, start int) (consumed int) {
 }
 
 // tooEarly gives the connection up when a reply comes before its command has been sent: it belongs to nobody, and all that
-// follow would reach the wrong client. Only an error may come early, to a command that the node refuses half-read.
+// follow would reach the wrong client. Only an error may come early, to a command that the node refuses half-read, and
+// what the node says to the first commands of several while the last ones are still on their way.
 func (p *Pipe) tooEarly(first byte) bool {
-	if p.parting || p.head.end <= p.conn.Written() || first == '-' && p.begun(p.head) {
+	c := p.head
+	if p.parting || c.end <= p.conn.Written() || p.begun(c) && (first == '-' || c.prefaced < c.Preface) {
 		return false
 	}
 	p.fail("reply to a command that has not been sent")

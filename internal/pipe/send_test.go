@@ -278,3 +278,26 @@ func BenchmarkCall(b *testing.B) {
 		r.node.Receive(replies)
 	}
 }
+
+// TestPrefaceComesEarly: a node answers to the first commands of a transaction while the last ones are on their way.
+func TestPrefaceComesEarly(t *testing.T) {
+	r := newRig(t)
+	r.node.Room = 40
+	c := r.client()
+	c.Preface = 3
+	r.pipe.Send(&c.Call, []byte("*1\r\n$5\r\nMULTI\r\n"+echoRequest(strings.Repeat("x", 100))+echoRequest("y")+"*1\r\n$4\r\nEXEC\r\n"))
+	r.Tick()
+	r.node.Receive([]byte("+OK\r\n-ERR refused\r\n"))
+	require.False(t, r.node.Closed)
+	r.node.Allow(-1)
+	r.node.Receive([]byte("+QUEUED\r\n-EXECABORT\r\n"))
+	c.requireReply(t, "-EXECABORT\r\n")
+
+	r.node.Room = 40
+	early := r.client()
+	early.Preface = 1
+	r.pipe.Send(&early.Call, []byte("*1\r\n$5\r\nMULTI\r\n"+echoRequest(strings.Repeat("x", 100))))
+	r.Tick()
+	r.node.Receive([]byte("+OK\r\n*0\r\n"))
+	require.True(t, r.node.Closed, "the reply that counts comes when the request is whole")
+}

@@ -4,6 +4,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluiceproxy/sluice/internal/facade"
 	"github.com/sluiceproxy/sluice/internal/tenant"
@@ -34,6 +35,20 @@ func (t *Table) Cluster(of *tenant.Tenant) *upstream.Cluster { return t.clusters
 
 // Clusters are all clusters by name. The map must not be changed.
 func (t *Table) Clusters() map[string]*upstream.Cluster { return t.clusters }
+
+// Shared reports whether another tenant's databases are on the same servers: on the tenant's own cluster, or on one that
+// has an address in common with it.
+func (t *Table) Shared(with *tenant.Tenant) bool {
+	mine := t.clusters[with.Cluster]
+	if mine == nil {
+		return true // it is not known any more what is where
+	}
+	same := make(map[string]bool)
+	for name, c := range t.clusters {
+		same[name] = c == mine || c.Overlaps(mine)
+	}
+	return slices.ContainsFunc(t.Registry.All(), func(other *tenant.Tenant) bool { return other.Name != with.Name && same[other.Cluster] })
+}
 
 // Fleet is what the listener of this number tells clients in cluster mode of.
 func (t *Table) Fleet(listener int) facade.Fleet {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"time"
 
 	"github.com/sluiceproxy/sluice/internal/route"
 )
@@ -27,10 +26,6 @@ func (s *Session) adoptTable() (wait bool) {
 	return s.follow(table)
 }
 
-// adoptPatience is how long a session may stay on a cluster that is no longer its tenant's, because it has a connection of
-// its own there, a transaction or subscriptions. It is less than the time for which such a cluster is kept.
-const adoptPatience = 30 * time.Second
-
 // adoptLater keeps a session on the cluster where it has a connection of its own, a transaction or subscriptions, for a
 // while, unless its tenant or user is gone.
 func (s *Session) adoptLater(table *route.Table) (wait bool) {
@@ -54,7 +49,7 @@ func (s *Session) adoptLater(table *route.Table) (wait bool) {
 	if s.lateSince == 0 {
 		s.lateSince = now
 	}
-	if now-s.lateSince >= int64(adoptPatience) {
+	if now-s.lateSince >= int64(s.worker.shared.Settings.MoveTimeout) {
 		s.worker.Stats.LeftBehind++
 		s.conn.Close(errLeftBehind)
 		return true

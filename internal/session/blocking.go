@@ -60,7 +60,7 @@ func (s *Session) block(cmd *command.Command, args [][]byte, raw []byte) bool {
 	}
 	watching := s.pinned != nil
 	if outcome := s.pin(at, pinBlocked); outcome != upstream.Sent {
-		return s.refusePin(at, outcome)
+		return s.refusePin(at, outcome, true)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)

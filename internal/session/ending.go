@@ -49,7 +49,7 @@ func (s *Session) Kill(err error) { s.conn.Close(err) }
 // EOF implements loop.Handler: commands that were sent before the end still get their replies.
 func (s *Session) EOF() {
 	s.ended = true
-	if s.blocked != nil || s.wants != nil {
+	if s.blocked != nil || s.wants != nil && s.wantsToBlock {
 		s.conn.Close(nil) // nobody is there to take what comes
 		return
 	}

@@ -19,7 +19,8 @@ func (s *Session) gathers(b []byte) bool {
 		return false
 	}
 	if s.transaction != nil {
-		return s.scan.Need() <= transactionMax
+		_, _, length, _, _ := s.scan.OpenBulk()
+		return s.mayQueue(length)
 	}
 	if s.scan.Need() > gatherMax {
 		return false

@@ -59,11 +59,20 @@ func (s *Session) pin(slot int32, reason pinReason) upstream.Outcome {
 
 // refusePin deals with a command that needs a connection of its own when there is none: it waits its turn for a while, in
 // which case false is returned, or gets an error.
-func (s *Session) refusePin(slot int32, outcome upstream.Outcome) bool {
+func (s *Session) refusePin(slot int32, outcome upstream.Outcome, blocks bool) bool {
 	if outcome != upstream.Full {
 		s.wantsSince = 0
 		return s.refuse(s.notSentText(outcome, false))
 	}
+	if s.await(slot, blocks) {
+		return false
+	}
+	return s.refuse(errDedicatedFull)
+}
+
+// await has the command at hand given again when a connection may be free; false: it has waited as long as it may. blocks
+// tells that the command is one that waits for something itself.
+func (s *Session) await(slot int32, blocks bool) bool {
 	now := s.worker.Loop.Now()
 	if s.wantsSince == 0 {
 		s.wantsSince = now
@@ -72,14 +81,14 @@ func (s *Session) refusePin(slot int32, outcome upstream.Outcome) bool {
 	if left <= 0 {
 		s.wantsSince = 0
 		s.local.Stats.Exhausted++
-		return s.refuse(errDedicatedFull)
+		return false
 	}
-	s.barrier = true
+	s.barrier, s.wantsToBlock = true, blocks
 	s.wants = s.local.Await(slot, uint32(s.id), s.target, time.Duration(left), func() {
 		s.wants, s.barrier = nil, false
 		s.goOn()
 	})
-	return false
+	return true
 }
 
 // stopWanting ends the wait for a connection of the session's own.

@@ -195,6 +195,7 @@ func (s *Session) prepare(p *pending, at int32) {
 // notSent answers a call that no pipe has taken.
 func (p *pending) notSent(outcome upstream.Outcome) {
 	p.stats.notSent++
+	p.selects = 0
 	reply := appendError(nil, p.session.notSentText(outcome, p.partOfWrite()))
 	if outcome == upstream.Full && p.session.tracking != nil {
 		reply = appendError(nil, errDedicatedFull)

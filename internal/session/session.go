@@ -65,20 +65,21 @@ type Session struct {
 	held     int // bytes of replies that wait for an earlier one
 	average  int // of a reply's length, smoothed
 
-	stream      *streaming   // in ModeStreaming
-	transaction *transaction // since MULTI
-	pinned      *pinned      // a connection of the session's own
-	blocked     *pending     // the blocking command that the session waits for
-	waitsFor    *waiting     // WAIT on several shards
-	wants       *upstream.Waiter
-	wantsSince  int64 // since when the command at hand waits for a connection of its own; 0: it does not
-	ended       bool  // the client sends nothing more
-	channels    *subscriptions
-	monitor     *monitor           // the session is shown its tenant's commands
-	tracking    *tracking          // client-side caching is on
-	trackers    map[uint64]*Worker // sessions that redirect their invalidations here
-	pushes      []byte             // messages that came in the middle of a reply
-	holds       []*pending         // whose pipes wait, because the client takes a large reply too slowly
+	stream       *streaming   // in ModeStreaming
+	transaction  *transaction // since MULTI
+	pinned       *pinned      // a connection of the session's own
+	blocked      *pending     // the blocking command that the session waits for
+	waitsFor     *waiting     // WAIT on several shards
+	wants        *upstream.Waiter
+	wantsToBlock bool  // the command that waits for it blocks then
+	wantsSince   int64 // since when the command at hand waits for a connection of its own; 0: it does not
+	ended        bool  // the client sends nothing more
+	channels     *subscriptions
+	monitor      *monitor           // the session is shown its tenant's commands
+	tracking     *tracking          // client-side caching is on
+	trackers     map[uint64]*Worker // sessions that redirect their invalidations here
+	pushes       []byte             // messages that came in the middle of a reply
+	holds        []*pending         // whose pipes wait, because the client takes a large reply too slowly
 
 	check  *passwordCheck // that the session waits for
 	lesson *lesson        // about the command at hand

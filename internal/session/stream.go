@@ -62,15 +62,18 @@ func (s *Session) beginStream(b []byte) int {
 		s.epoch = s.local.Epoch()
 		var outcome upstream.Outcome
 		conn, line, outcome = s.streamTo(at)
-		if outcome == upstream.Full {
+		switch {
+		case outcome == upstream.Sent:
+		case outcome != upstream.Full:
+			problem = s.notSentText(outcome, false)
+		case s.waitToStream(at):
 			s.stopped = true
 			s.conn.Pause()
-			s.worker.Loop.After(dedicatedRetry, s.goOn)
 			return 0
+		default:
+			problem = errDedicatedFull
 		}
-		if outcome != upstream.Sent {
-			problem = s.notSentText(outcome, false)
-		}
+		s.wantsSince = 0
 	}
 	s.stream = &streaming{rest: s.scan.Rest(b, *s.limits), line: line, conn: conn}
 	s.mode = ModeStreaming
@@ -98,8 +101,20 @@ func (s *Session) beginStream(b []byte) int {
 	return len(b)
 }
 
-// streamTo finds a connection for a command that is streamed.
+// waitToStream lets a command wait until there is a connection for it; false: it has waited long enough.
+func (s *Session) waitToStream(at int32) bool {
+	if s.tracking != nil {
+		s.worker.Loop.After(dedicatedRetry, s.goOn) // its own connection is being made
+		return true
+	}
+	return s.await(at, false)
+}
+
+// streamTo finds a connection for a command that is streamed: that of the session when it has one, else one that is lent.
 func (s *Session) streamTo(at int32) (conn *upstream.Dedicated, line *pipe.Pipe, outcome upstream.Outcome) {
+	if pin := s.pinned; pin != nil && pin.own == nil && pin.slot == at && !pin.line().Conn().Closed() {
+		return nil, pin.line(), upstream.Sent
+	}
 	if s.tracking != nil {
 		line, outcome = s.tracking.tracker.Pipe(at)
 		if outcome == upstream.Sent && !line.Conn().Attached() {

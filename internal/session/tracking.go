@@ -338,15 +338,7 @@ func (s *Session) pinOwn(slot int32) upstream.Outcome {
 
 // trespasses reports whether the table has another tenant's databases on the servers whose changes the session is told.
 func (tr *tracking) trespasses(s *Session, table *route.Table) bool {
-	if !tr.bcast || s.sharded {
-		return false
-	}
-	for _, other := range table.Registry.All() {
-		if other.Name != s.tenant.Name && other.Cluster == s.tenant.Cluster {
-			return true
-		}
-	}
-	return false
+	return tr.bcast && !s.sharded && table.Shared(s.tenant)
 }
 
 // line is the connection.

@@ -108,6 +108,12 @@ func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool 
 	return true
 }
 
+// mayQueue reports whether a command with an argument of this length is kept until it is whole, because it may become a part
+// of the transaction: it must not go to a node before EXEC.
+func (s *Session) mayQueue(length int64) bool {
+	return s.transaction != nil && length <= transactionMax-int64(len(s.transaction.queue))
+}
+
 var replyQueued = []byte("+QUEUED\r\n") //nolint:gochecknoglobals // constant
 
 // judgeQueued tells why a command cannot be part of the transaction; empty: it can.
@@ -204,7 +210,7 @@ func (s *Session) exec() bool {
 	}
 	if tx.selects > 0 { // which a connection that others use must not see
 		if outcome := s.pin(route.NoSlot, pinWatch); outcome != upstream.Sent {
-			if s.refusePin(route.NoSlot, outcome) {
+			if s.refusePin(route.NoSlot, outcome, false) {
 				return true
 			}
 			s.transaction = tx
@@ -221,12 +227,10 @@ func (s *Session) exec() bool {
 	if tx.told || tx.selects > 0 {
 		p.amend, p.selects = amendExecuted, tx.selects
 	}
-	if tx.selects > 0 {
-		s.barrier = true // where the next command goes is not known before
-		s.pinned.barrierOf = p
-	}
 	if s.pinned != nil {
-		s.pinned.releaseAfter = p
+		// What comes next must run after it, though by another connection, and SELECT in it decides where.
+		s.barrier = true
+		s.pinned.barrierOf, s.pinned.releaseAfter = p, p
 		s.sendPinned(p, tx.slot, request)
 		return true
 	}
@@ -255,7 +259,7 @@ func (s *Session) watch(cmd *command.Command, args [][]byte, raw []byte) bool {
 		}
 	}
 	if outcome := s.pin(at, pinWatch); outcome != upstream.Sent {
-		return s.refusePin(at, outcome)
+		return s.refusePin(at, outcome, false)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)

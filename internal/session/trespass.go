@@ -54,11 +54,4 @@ func (s *Session) outside(arg []byte) (problem string) {
 }
 
 // sharesCluster reports whether another tenant's databases are on the same servers.
-func (s *Session) sharesCluster() bool {
-	for _, other := range s.registry.All() {
-		if other != s.tenant && other.Cluster == s.tenant.Cluster {
-			return true
-		}
-	}
-	return false
-}
+func (s *Session) sharesCluster() bool { return s.worker.table.Shared(s.tenant) }

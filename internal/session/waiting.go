@@ -21,6 +21,10 @@ type waiting struct {
 
 // waitAll sends WAIT or WAITAOF to the primary of every shard. It returns false when the command must wait.
 func (s *Session) waitAll(cmd *command.Command, args [][]byte, raw []byte) bool {
+	if s.ended {
+		s.finish() // nobody is there to wait
+		return true
+	}
 	merge := route.MergeLeast
 	if cmd.Name == "waitaof" {
 		merge = route.MergeLeastEach
@@ -37,7 +41,7 @@ func (s *Session) waitAll(cmd *command.Command, args [][]byte, raw []byte) bool 
 		conn, outcome := s.local.Dedicate(slot, uint32(s.id), s.target, s)
 		if outcome != upstream.Sent {
 			all.giveBack()
-			return s.refusePin(slot, outcome)
+			return s.refusePin(slot, outcome, true)
 		}
 		all.conns = append(all.conns, conn)
 	}

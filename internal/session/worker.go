@@ -34,6 +34,9 @@ type Settings struct {
 	SlowlogLength int
 	// MonitorRate is how many commands a client that monitors is shown in a second; 0 means 10,000.
 	MonitorRate int
+	// MoveTimeout is how long a session may stay on a cluster that is no longer its tenant's, because it has a connection of
+	// its own there, a transaction or subscriptions; 0 means 30 s. Such a cluster is kept for longer.
+	MoveTimeout time.Duration
 	// QueryBuffer is how long a command may be that is received whole; 0 means Redis's own bound, 1 GiB.
 	QueryBuffer int
 }
@@ -59,6 +62,9 @@ type Shared struct {
 func NewShared(s Settings, runID string) *Shared {
 	if s.MonitorRate == 0 {
 		s.MonitorRate = 10_000
+	}
+	if s.MoveTimeout == 0 {
+		s.MoveTimeout = 30 * time.Second
 	}
 	if s.GatherBuffer == 0 {
 		s.GatherBuffer = 256 << 20

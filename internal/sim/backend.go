@@ -22,6 +22,9 @@ type move struct {
 func (w *world) playBackend() {
 	w.connect()
 	w.playMoves()
+	if w.profile.transactions && !w.profile.certain() && !w.calm && len(w.clients) > 0 && chance(w.random, 3) {
+		w.touchKeys()
+	}
 	if w.faulty() {
 		w.playFaults()
 	}
@@ -153,6 +156,7 @@ func (m *move) moveKey() bool {
 		if value, exists := data[r.key]; exists {
 			m.to.data[r.database][r.key] = value
 			delete(data, r.key)
+			r.version++
 			return true
 		}
 	}

@@ -32,6 +32,12 @@ type client struct {
 	muted    bool // CLIENT REPLY OFF
 	skip     int  // CLIENT REPLY SKIP
 
+	plan     []func()     // what it sends next, in this order
+	hold     *command     // whose reply it waits for before it sends more
+	queueing *transaction // since MULTI
+	watched  []watching
+	outdated bool // a watched key was changed by the client itself, when everything is executed in turn
+
 	ending    ending
 	ended     bool // has sent its end
 	last      bool // has sent what makes the proxy close the connection
@@ -121,7 +127,7 @@ func (c *client) transmit(n int) {
 		c.out = c.out[n:]
 		c.arrived += n
 	}
-	if len(c.out) == 0 && c.budget == 0 && c.ending == halfCloses && !c.ended && !c.fake.Closed {
+	if len(c.out) == 0 && c.budget == 0 && len(c.plan) == 0 && c.ending == halfCloses && !c.ended && !c.fake.Closed {
 		c.ended = true
 		c.world.tracef("client %d has sent everything", c.id)
 		c.fake.End()
@@ -149,7 +155,7 @@ func (c *client) receive(n int) {
 // take is given the next reply, which is that of the oldest command without one.
 func (c *client) take(reply string) {
 	for len(c.waiting) > 0 && c.waiting[0].silent {
-		c.waiting[0].outcome = unknown
+		c.waiting[0].forget()
 		c.waiting = c.waiting[1:]
 	}
 	if len(c.waiting) == 0 {
@@ -158,8 +164,19 @@ func (c *client) take(reply string) {
 	cmd := c.waiting[0]
 	c.waiting = c.waiting[1:]
 	cmd.outcome = answered
+	if c.hold == cmd {
+		c.hold = nil
+	}
 	c.world.tracef("client %d: %v -> %q", c.id, cmd, brief(reply))
 	c.world.judge(cmd, reply)
+}
+
+// forget notes that nobody will know what became of the command.
+func (cmd *command) forget() {
+	cmd.outcome = unknown
+	if cmd.whole != nil {
+		cmd.whole.settle(unknown)
+	}
 }
 
 // owed is the number of replies that are still to come.
@@ -216,13 +233,16 @@ func (c *client) breakOff() {
 
 func (c *client) forget() {
 	for _, cmd := range c.waiting {
-		cmd.outcome = unknown
+		cmd.forget()
 	}
-	c.waiting, c.out = nil, nil
+	c.waiting, c.out, c.plan, c.hold = nil, nil, nil, nil
+	c.dropTransaction()
 }
 
 // quiet reports whether the client has sent all and received all.
-func (c *client) quiet() bool { return len(c.out) == 0 && c.owed() == 0 && len(c.fake.Sent) == 0 }
+func (c *client) quiet() bool {
+	return len(c.out)+len(c.plan) == 0 && c.owed() == 0 && len(c.fake.Sent) == 0
+}
 
 // registersNow are the keys of the database that it has selected.
 func (c *client) registersNow() []*register {

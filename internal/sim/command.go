@@ -32,6 +32,9 @@ type command struct {
 	// wantPrefix is the beginning of a reply that is not known whole.
 	wantPrefix string
 	silent     bool // CLIENT REPLY: no reply
+	// judge, when set, judges the reply in the place of the oracle.
+	judge func(reply string)
+	whole *transaction // that an EXEC executes
 
 	issued   int64
 	end      int // position behind it in what its client sends

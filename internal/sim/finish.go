@@ -68,7 +68,7 @@ func (w *world) calmTick() {
 // moving reports whether something happens without a timer of the proxy.
 func (w *world) moving() bool {
 	return len(w.moves)+len(w.dials) > 0 || w.mapDue != 0 ||
-		slices.ContainsFunc(w.clients, func(c *client) bool { return len(c.out)+len(c.fake.Sent) > 0 && c.fake.Reading }) ||
+		slices.ContainsFunc(w.clients, func(c *client) bool { return len(c.out)+len(c.plan)+len(c.fake.Sent) > 0 && c.fake.Reading }) ||
 		slices.ContainsFunc(w.links, func(l *link) bool { return len(l.in)+len(l.out)+len(l.fake.Sent) > 0 && !l.hole && !l.mute })
 }
 

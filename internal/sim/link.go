@@ -43,7 +43,7 @@ func (w *world) connect() {
 			d.done(nil, errReset)
 			continue
 		}
-		l := &link{world: w, node: n, target: d.target, id: w.stats.Links}
+		l := &link{world: w, node: n, target: d.target, id: w.stats.Links, database: d.target.Database()}
 		w.stats.Links++
 		w.tracef("dial %s makes link %d", n.name, l.id)
 		d.done(l, nil)
@@ -61,13 +61,16 @@ type link struct {
 	target upstream.Target
 	fake   *loop.Fake
 
-	in     []byte // has arrived at the node
-	out    []byte // replies that have not arrived at the proxy
-	asking bool
-	hole   bool // nothing arrives at the node any more
-	mute   bool // nothing arrives at the proxy any more
-	narrow bool // takes little at a time
-	late   bool // the proxy has closed it; the node still executes what it has received
+	in       []byte // has arrived at the node
+	out      []byte // replies that have not arrived at the proxy
+	asking   bool
+	queue    *queue            // since MULTI
+	watches  map[*register]int // the versions that the keys had
+	database int               // that is selected
+	hole     bool              // nothing arrives at the node any more
+	mute     bool              // nothing arrives at the proxy any more
+	narrow   bool              // takes little at a time
+	late     bool              // the proxy has closed it; the node still executes what it has received
 
 	dropped, released bool
 }

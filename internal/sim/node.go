@@ -53,35 +53,11 @@ func (w *world) newNode() *node {
 	return n
 }
 
-// handle answers one command as Redis Cluster would.
-func (n *node) handle(l *link, args []string) string {
-	w := n.world
-	if strings.EqualFold(args[0], "asking") {
-		l.asking = true
-		return replyOK
-	}
-	asking := l.asking
-	l.asking = false
-	switch now := w.loop.Now(); {
-	case now < n.loadingUntil:
-		return "-LOADING Redis is loading the dataset in memory\r\n"
-	case now < n.downUntil:
-		return "-CLUSTERDOWN The cluster is down\r\n"
-	}
-	if w.profile.sharded {
-		if redirect := n.route(l, args, asking); redirect != "" {
-			return redirect
-		}
-	}
-	return w.execute(n, l, args)
-}
-
 // route is Redis's own decision whether the node takes a command; empty: it does.
-func (n *node) route(l *link, args []string, asking bool) string {
-	t, keys := n.world.tagOf(args)
+func (n *node) route(l *link, t *tag, keys []string, asking bool) string {
 	missing := 0
 	for _, key := range keys {
-		if _, exists := n.data[l.target.Database()][key]; !exists {
+		if _, exists := n.data[l.database][key]; !exists {
 			missing++
 		}
 	}
@@ -114,25 +90,29 @@ func (t *tag) toward(to *node) string {
 	return strconv.Itoa(int(t.slot)) + " " + addr + "\r\n"
 }
 
-// tagOf finds the slot of a command and the keys that may exist.
-func (w *world) tagOf(args []string) (t *tag, keys []string) {
-	step, last := 1, 2
-	switch strings.ToLower(args[0]) {
-	case "mset":
-		step, last = 2, len(args)
-	case "mget", "del", "exists":
-		last = len(args)
-	}
-	for i := 1; i < last; i += step {
-		text := args[i][:strings.IndexByte(args[i], '}')+1]
-		if t == nil {
-			t = w.tagByText[text]
+// tagOfAll finds the slot of commands and the keys that may exist; nil: they have none.
+func (w *world) tagOfAll(commands [][]string) (t *tag, keys []string) {
+	for _, args := range commands {
+		step, last := 1, 2
+		switch strings.ToLower(args[0]) {
+		case "mset":
+			step, last = 2, len(args)
+		case "mget", "del", "exists", "watch":
+			last = len(args)
+		case "ping", "echo", "select", "unwatch":
+			continue
 		}
-		if t != w.tagByText[text] {
-			w.failf("a node received %q, whose keys are in several slots", args)
-		}
-		if !isMarker(args[i]) {
-			keys = append(keys, args[i])
+		for i := 1; i < last; i += step {
+			text := args[i][:strings.IndexByte(args[i], '}')+1]
+			if t == nil {
+				t = w.tagByText[text]
+			}
+			if t != w.tagByText[text] && w.profile.sharded {
+				w.failf("a node received %q, whose keys are in several slots", commands)
+			}
+			if !isMarker(args[i]) {
+				keys = append(keys, args[i])
+			}
 		}
 	}
 	return t, keys

@@ -15,6 +15,7 @@ type register struct {
 	tag      *tag
 	database int
 	history  []change
+	version  int // changes when the value does, and when somebody else touches the key
 }
 
 // change is the execution of one write.
@@ -39,7 +40,7 @@ type registerKey struct {
 
 // execute is called by a node for a command that it takes. It judges whether this execution may be, and returns the reply.
 func (w *world) execute(n *node, l *link, args []string) string {
-	database, protocol := l.target.Database(), l.target.Protocol()
+	database, protocol := l.database, l.target.Protocol()
 	data := n.data[database]
 	if isRead(args[0]) {
 		return data.apply(args, protocol)
@@ -92,6 +93,13 @@ func (w *world) changed(c *command, database int, key string, data keyspace, lat
 		w.failf("%v was executed after its client had been told that it was not", c)
 	}
 	value, exists := data[key]
+	before := change{}
+	if len(r.history) > 0 {
+		before = r.history[len(r.history)-1]
+	}
+	if before.exists != exists || before.value != value {
+		r.version++
+	}
 	r.history = append(r.history, change{c, value, exists, late})
 }
 
@@ -149,7 +157,7 @@ func classify(reply string) outcome {
 	case strings.Contains(reply, "outcome is unknown"):
 		return inDoubt
 	case strings.Contains(reply, "was not executed"), strings.HasPrefix(reply, "-TRYAGAIN "), strings.HasPrefix(reply, "-CLUSTERDOWN "),
-		strings.HasPrefix(reply, "-LOADING "), strings.HasPrefix(reply, "-ERR upstream overloaded"):
+		strings.HasPrefix(reply, "-LOADING "), strings.HasPrefix(reply, "-EXECABORT "), strings.HasPrefix(reply, "-ERR too many connections to this node"), strings.HasPrefix(reply, "-ERR upstream overloaded"):
 		return notExecuted
 	default:
 		return answered
@@ -159,6 +167,9 @@ func classify(reply string) outcome {
 // judge asserts that a reply is one that the command may have.
 func (w *world) judge(c *command, reply string) {
 	switch {
+	case c.judge != nil:
+		c.judge(reply)
+		return
 	case c.wantPrefix != "":
 		if !strings.HasPrefix(reply, c.wantPrefix) {
 			w.failf("%v was answered %q; want %q…", c, brief(reply), brief(c.wantPrefix))

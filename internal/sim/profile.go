@@ -26,9 +26,12 @@ type profile struct {
 	reloads   bool // the routing table is swapped
 	narrow    bool // connections take little at a time
 	gaps      bool // maps may leave slots without a primary
+	// transactions: clients send WATCH, MULTI and EXEC.
+	transactions bool
 
 	settings  session.Settings
 	pipes     upstream.PipesConfig
+	dedicated upstream.DedicatedConfig
 	crossSlot tenant.CrossSlot
 	databases []int
 	command   time.Duration // timeouts
@@ -62,6 +65,11 @@ func newProfile(r *rand.Rand) profile {
 		p.connect = time.Duration(between(r, 20, 400)) * time.Millisecond
 		p.pipes.MaxInflight = pick(r, 20, 100, 16384)
 	}
+	p.transactions = chance(r, 40)
+	p.dedicated = upstream.DedicatedConfig{Max: pick(r, 1, 256), Wait: time.Hour}
+	if p.faults || p.moves {
+		p.dedicated.Wait = pick(r, 5*time.Millisecond, time.Second, time.Hour)
+	}
 	if p.large {
 		p.settings.StreamThreshold = 8 << 10
 		p.settings.OutputBuffer = pick(r, 256<<10, 32<<20)
@@ -77,7 +85,7 @@ func newProfile(r *rand.Rand) profile {
 // certain tells that nothing happens that may keep a command from being executed at its first attempt: every reply must
 // then be that of a sequential execution.
 func (p *profile) certain() bool {
-	return !p.faults && !p.gaps && (!p.moves || p.singleKey && !p.large)
+	return !p.faults && !p.gaps && (!p.moves || p.singleKey && !p.large && !p.transactions)
 }
 
 func (p *profile) String() string {
@@ -85,8 +93,8 @@ func (p *profile) String() string {
 	if p.sharded {
 		kind = fmt.Sprintf("%d nodes", p.nodes)
 	}
-	return fmt.Sprintf("%s, %d clients of %d commands, faults=%t moves=%t single-key=%t large=%t huge=%t narrow=%t gaps=%t reloads=%t inflight=%d pipes=%d timeouts=%v/%v",
-		kind, p.clients, p.commands, p.faults, p.moves, p.singleKey, p.large, p.huge, p.narrow, p.gaps, p.reloads, p.settings.MaxInflight, p.pipes.Max, p.command, p.connect)
+	return fmt.Sprintf("%s, %d clients of %d commands, faults=%t moves=%t single-key=%t large=%t huge=%t narrow=%t gaps=%t transactions=%t reloads=%t inflight=%d pipes=%d dedicated=%d/%v timeouts=%v/%v",
+		kind, p.clients, p.commands, p.faults, p.moves, p.singleKey, p.large, p.huge, p.narrow, p.gaps, p.transactions, p.reloads, p.settings.MaxInflight, p.pipes.Max, p.dedicated.Max, p.dedicated.Wait, p.command, p.connect)
 }
 
 // chance is true in percent of 100 cases.

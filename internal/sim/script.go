@@ -18,6 +18,15 @@ const (
 func (c *client) issueBatch() {
 	w := c.world
 	for range between(w.random, 1, pick(w.random, 1, 4, 20)) {
+		if c.hold != nil {
+			return
+		}
+		if len(c.plan) > 0 {
+			step := c.plan[0]
+			c.plan = c.plan[1:]
+			step()
+			continue
+		}
 		if c.budget == 0 {
 			return
 		}
@@ -36,6 +45,8 @@ func (c *client) issueBatch() {
 			c.local("+PONG\r\n", "PING")
 		case !c.known:
 			c.introduce()
+		case w.profile.transactions && !c.muted && c.skip == 0 && chance(w.random, 25):
+			c.beginTransaction()
 		case chance(w.random, 80):
 			c.issueData()
 		default:
@@ -60,8 +71,14 @@ func (c *client) introduce() {
 
 // issueData makes a command about the client's keys.
 func (c *client) issueData() {
+	cmd := c.dataOf(c.registersNow())
+	c.expect(cmd)
+	c.send(cmd)
+}
+
+// dataOf makes a command about some of the keys.
+func (c *client) dataOf(own []*register) *command {
 	w := c.world
-	own := c.registersNow()
 	r := own[w.random.IntN(len(own))]
 	cmd := c.next()
 	kind := w.random.IntN(10)
@@ -85,8 +102,7 @@ func (c *client) issueData() {
 		w.random.Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
 		cmd.onSeveral(kind, own[:between(w.random, 1, len(own))])
 	}
-	c.expect(cmd)
-	c.send(cmd)
+	return cmd
 }
 
 // on fills in what the command is.
@@ -156,7 +172,9 @@ func (c *client) expect(cmd *command) {
 		return
 	}
 	if p.certain() {
+		before := c.watchedState()
 		cmd.want = c.model[c.database].apply(cmd.args, c.protocol)
+		c.outdated = c.outdated || !slices.Equal(before, c.watchedState())
 	}
 }
 
@@ -182,6 +200,16 @@ func (c *client) issueOther() {
 	case 11:
 		c.reset()
 	}
+}
+
+// watchedState is what the keys have that the client watches, when everything is executed in turn.
+func (c *client) watchedState() (all []string) {
+	for _, watch := range c.watched {
+		for _, r := range watch.keys {
+			all = append(all, c.model[r.database].bulk(r.key, 3))
+		}
+	}
+	return all
 }
 
 func (c *client) hello(version int) {

@@ -77,6 +77,8 @@ type world struct {
 	everyone  []*client
 	registers map[registerKey]*register
 	byID      map[string]*command
+	// transactions are all that clients have begun, by name.
+	transactions map[string]*transaction
 
 	calm bool // no faults any more
 }
@@ -124,7 +126,7 @@ func Run(seed uint64, trace io.Writer) (stats Stats, err error) {
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), trace: trace, //nolint:gosec // repeatable on purpose
-		registers: make(map[registerKey]*register), byID: make(map[string]*command), drawn: make(map[string]*topology.Map), tagByText: make(map[string]*tag),
+		registers: make(map[registerKey]*register), byID: make(map[string]*command), transactions: make(map[string]*transaction), drawn: make(map[string]*topology.Map), tagByText: make(map[string]*tag),
 	}
 	w.profile = newProfile(w.random)
 	w.loop = loop.NewManual()
@@ -160,7 +162,7 @@ func (w *world) swapTable(timeout time.Duration) {
 func (w *world) makeCluster() {
 	cfg := upstream.Config{
 		Name: clusterName, Kind: upstream.Standalone, Addresses: []string{standaloneAt}, ConnectTimeout: w.profile.connect,
-		Pipes: w.profile.pipes, StreamThreshold: w.profile.settings.StreamThreshold, Dedicated: upstream.DedicatedConfig{Max: pick(w.random, 1, 256)},
+		Pipes: w.profile.pipes, StreamThreshold: w.profile.settings.StreamThreshold, Dedicated: w.profile.dedicated,
 		Dialer: w, Seed: w.seed + 1,
 	}
 	if w.profile.sharded {

@@ -20,6 +20,7 @@ func (lc *Local) Await(slot int32, lane uint32, key Target, limit time.Duration,
 	w := &Waiter{fn: fn, local: lc, node: lc.nodeFor(slot, lane, key)}
 	if w.node != nil {
 		w.node.waiting = append(w.node.waiting, w)
+		lc.watch()
 	}
 	w.timer = lc.loop.After(limit, w.wake)
 	return w
@@ -65,6 +66,24 @@ func (n *node) spare() (sum int) {
 func (n *node) freed() {
 	if len(n.waiting) > 0 {
 		n.waiting[0].wake()
+	}
+}
+
+// tellWaiting wakes those for whom a connection is free: a place that was freed may not have been taken by the one who was
+// told, who has gone or needs another node by now. It reports whether anybody still waits.
+func (n *node) tellWaiting() bool {
+	for free := n.local.cluster.cfg.Dedicated.Max - n.lent(); free > 0 && len(n.waiting) > 0; free-- {
+		n.waiting[0].wake()
+	}
+	return len(n.waiting) > 0
+}
+
+// tellAllWaiting wakes everybody who waits, because the routes have changed: a connection to another node may be needed.
+func (n *node) tellAllWaiting() {
+	waiting := n.waiting
+	n.waiting = nil
+	for _, w := range waiting {
+		w.wake()
 	}
 }
 

@@ -47,7 +47,7 @@ type Cluster struct {
 	}
 
 	refresh  refresher
-	scripts  Scripts
+	scripts  *Scripts
 	facts    facts
 	stats    sharedStats
 	audience audience // of channels
@@ -73,7 +73,10 @@ type sharedStats struct {
 func NewCluster(cfg Config, loops []*loop.Loop, log *zap.Logger) *Cluster {
 	cfg.setDefaults()
 	muteClients()
-	c := &Cluster{cfg: cfg, log: log.With(zap.String("cluster", cfg.Name)), dials: rate.NewLimiter(dialRate, dialBurst)}
+	c := &Cluster{cfg: cfg, log: log.With(zap.String("cluster", cfg.Name)), dials: rate.NewLimiter(dialRate, dialBurst), scripts: cfg.Scripts}
+	if c.scripts == nil {
+		c.scripts = &Scripts{}
+	}
 	c.connectors.byKey = make(map[connectorKey]*connector)
 	c.connectors.control = make(map[string]*redis.Client)
 	c.stopping, c.stop = context.WithCancel(context.Background())

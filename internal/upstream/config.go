@@ -33,6 +33,9 @@ type Config struct {
 	// StreamThreshold is the length in bytes above which a command or a reply walks beside the shared pipes.
 	StreamThreshold int64
 	Dedicated       DedicatedConfig
+	// Scripts are what is remembered of the scripts that went to the cluster, when it is another version of one that is in
+	// use: a client that relies on an earlier SCRIPT LOAD does not notice that the nodes are others. nil: nothing.
+	Scripts *Scripts
 	// Dialer makes the connections to the nodes; nil: go-redis does.
 	Dialer Dialer
 	// Seed makes the spreading of the loops' attempts to reconnect repeatable; 0: it is not.

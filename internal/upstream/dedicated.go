@@ -69,7 +69,7 @@ func (d *Dedicated) GiveBack() {
 		}
 	}
 	switch {
-	case d.pipe.Closed():
+	case d.pipe.Conn().Closed(): // its end may be told later in this tick
 	case d.pipe.Inflight() > 0 || !d.pipe.Conn().Attached():
 		d.pipe.Conn().Close(errAbandoned)
 	default:

@@ -83,6 +83,9 @@ func (lc *Local) Refresh() {
 	}
 	lc.view = m
 	lc.epoch++
+	for _, n := range lc.order {
+		n.tellAllWaiting()
+	}
 	lc.nodes = lc.nodes[:0]
 	current := make(map[string]bool, len(m.Nodes))
 	for i := range m.Nodes {
@@ -265,6 +268,7 @@ func (lc *Local) look() (more bool) {
 		for _, t := range n.targets {
 			more = t.look(lc.loop.Now()) || more
 		}
+		more = n.tellWaiting() || more
 	}
 	for _, n := range lc.leaving {
 		for _, t := range n.targets {

@@ -257,7 +257,7 @@ func (t *target) takeSpare() *pipe.Pipe {
 	for len(t.spares) > 0 {
 		p := t.spares[len(t.spares)-1].pipe
 		t.spares = t.spares[:len(t.spares)-1]
-		if !p.Closed() {
+		if !p.Conn().Closed() { // though its owner may not have been told yet
 			return p
 		}
 	}
@@ -280,7 +280,7 @@ func (t *target) keepSpare(p *pipe.Pipe) {
 // dropSpares closes connections that nobody has wanted for long, down to the least number that is kept.
 func (t *target) dropSpares(now int64) (more bool) {
 	cfg := &t.node.local.cluster.cfg.Dedicated
-	spares := slices.DeleteFunc(t.spares, func(s spare) bool { return s.pipe.Closed() })
+	spares := slices.DeleteFunc(t.spares, func(s spare) bool { return s.pipe.Conn().Closed() })
 	kept := spares[:0]
 	for i, s := range spares {
 		if left := len(kept) + len(spares) - i; left > cfg.Min && now-s.since > int64(cfg.IdleTimeout) {

@@ -53,7 +53,7 @@ type TenantScripts struct {
 }
 
 // Scripts is what is remembered of the scripts that went to the cluster.
-func (c *Cluster) Scripts() *Scripts { return &c.scripts }
+func (c *Cluster) Scripts() *Scripts { return c.scripts }
 
 // Of is the memory of one tenant.
 func (m *Scripts) Of(tenant string) *TenantScripts {

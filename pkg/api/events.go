@@ -13,8 +13,8 @@ import (
 
 // Changed tells of a change of an entity, made on this proxy or another.
 type Changed struct {
-	Kind   Kind   `json:"kind"`
-	Name   string `json:"name"`
+	Kind   Kind   `json:"kind" enum:"Cluster,Tenant,User,Token" doc:"What was changed."`
+	Name   string `json:"name" doc:"Name of the entity; of a user, tenant/name."`
 	Change Change `json:"change"`
 }
 
