@@ -156,15 +156,17 @@ func goRedisScan(t *testing.T, client *redis.Client, prefix string) {
 	require.ElementsMatch(t, want, slices.Compact(got))
 }
 
+// cliDialogue is what redis-cli is given on its standard input. Its keys are in one slot.
+const cliDialogue = "MULTI\nSET {c}1 v\nHSET {c}h f v\nINCR {c}1\nEXEC\nMULTI\nNOSUCH\nEXEC\nMULTI\nSET {c}2 v\nDISCARD\nGET {c}2\n" +
+	"WATCH {c}1\nMULTI\nGET {c}1\nEXEC\nBLPOP {c}list 1\nEVAL \"return {KEYS[1],{1,'x'}}\" 1 {c}k\nDEL {c}1 {c}h\n"
+
 func redisCLIFeatures(t *testing.T, addr, direct string) {
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("redis-cli is not installed")
 	}
-	dialogue := "MULTI\nSET {c}1 v\nHSET {c}h f v\nINCR {c}1\nEXEC\nMULTI\nNOSUCH\nEXEC\nMULTI\nSET {c}2 v\nDISCARD\nGET {c}2\n" +
-		"WATCH {c}1\nMULTI\nGET {c}1\nEXEC\nBLPOP {c}list 1\nEVAL \"return {KEYS[1],{1,'x'}}\" 1 k\nDEL {c}1 {c}h\n"
 	for _, flags := range [][]string{{"--no-raw"}, {"-3", "--no-raw"}} {
-		want := untimed(redisCLI(t, direct, dialogue, flags...))
-		require.Equal(t, want, untimed(redisCLI(t, addr, dialogue, flags...)), flags)
+		want := untimed(redisCLI(t, direct, cliDialogue, flags...))
+		require.Equal(t, want, untimed(redisCLI(t, addr, cliDialogue, flags...)), flags)
 	}
 	var mass strings.Builder
 	for i := range 2000 {
@@ -176,6 +178,11 @@ func redisCLIFeatures(t *testing.T, addr, direct string) {
 	require.Contains(t, redisCLI(t, addr, "", "--bigkeys"), "Biggest   list found '\"cli:list\"' has 3 items")
 	require.Contains(t, redisCLI(t, addr, "", "--memkeys"), "Biggest   list found")
 	subscribeByCLI(t, addr)
+	popped := linesOf(t, addr, "BLPOP", "cli:queue", "0")
+	redisCLI(t, addr, "", "RPUSH", "cli:queue", "job")
+	for _, want := range []string{"cli:queue", "job"} {
+		require.Equal(t, want, <-popped)
+	}
 }
 
 // untimed drops how long a blocking command took, which redis-cli tells.

@@ -92,6 +92,41 @@ func asynqProgram(t *testing.T) string {
 	return program
 }
 
+// rubyWithSidekiq gives the interpreter. Sidekiq is the system's package: scripts/install-test-tools installs it.
+func rubyWithSidekiq(t *testing.T) (ruby string) {
+	t.Helper()
+	ruby, err := exec.LookPath("ruby")
+	if err != nil {
+		t.Skip("ruby is not installed")
+	}
+	if output, err := bounded(t, installTimeout, exec.Command(ruby, "-W0", "-e", "require 'sidekiq'; exit Sidekiq::VERSION.start_with?('6.')")); err != nil {
+		t.Skipf("Sidekiq 6 is not installed (on Debian: ruby-sidekiq): %v %s", err, output)
+	}
+	return ruby
+}
+
+// lettuceProgram compiles clients/java and gives the Java that runs it and the class path.
+func lettuceProgram(t *testing.T) (java, classPath string) {
+	t.Helper()
+	for _, tool := range []string{"java", "javac", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed")
+		}
+	}
+	list, err := filepath.Abs(filepath.Join("clients", "java", "pom.xml"))
+	require.NoError(t, err)
+	version, err := bounded(t, installTimeout, exec.Command("javac", "-version"))
+	require.NoError(t, err, version)
+	packages := installed(t, "java", list, version, func(into string) []*exec.Cmd {
+		return []*exec.Cmd{exec.Command("mvn", "--batch-mode", "--quiet", "--file", list,
+			"org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies", "-DoutputDirectory="+into)}
+	})
+	classes, jars := t.TempDir(), filepath.Join(packages, "*")
+	output, err := bounded(t, installTimeout, exec.Command("javac", "-cp", jars, "-d", classes, filepath.Join("clients", "java", "Lettuce.java")))
+	require.NoError(t, err, output)
+	return "java", classes + string(os.PathListSeparator) + jars
+}
+
 // installed gives the folder that the commands have filled, now or in a former run.
 func installed(t *testing.T, language, list, version string, commands func(into string) []*exec.Cmd) string {
 	t.Helper()

@@ -20,30 +20,31 @@ import (
 
 // startFleet runs proxies that share the slots. Their ports are known only when they run, so what they advertise comes
 // with a reload.
-func startFleet(t *testing.T, n int, kind, addr string) (fleet []*proxy) {
+func startFleet(t *testing.T, n int, kind, addr string, tenant ...string) (fleet []*proxy) {
 	t.Helper()
 	var addrs []string
 	for range n {
-		p := startProxy(t, frontendYAML(kind, addr, anyListener))
+		p := startProxy(t, frontendYAML(kind, addr, anyListener, tenant...))
 		p.awaitReady(t)
 		fleet, addrs = append(fleet, p), append(addrs, fmt.Sprintf("%q", p.Addr))
 	}
 	for _, p := range fleet {
-		p.advertise(t, kind, addr, fmt.Sprintf("advertise: [%s]", strings.Join(addrs, ", ")))
+		p.advertise(t, kind, addr, fmt.Sprintf("advertise: [%s]", strings.Join(addrs, ", ")), tenant...)
 	}
 	return fleet
 }
 
 // advertise changes what the only listener advertises.
-func (p *proxy) advertise(t *testing.T, kind, addr, keys string) {
+func (p *proxy) advertise(t *testing.T, kind, addr, keys string, tenant ...string) {
 	t.Helper()
-	p.rewrite(t, frontendYAML(kind, addr, fmt.Sprintf(`{address: "127.0.0.1:0", %s}`, keys)))
+	p.rewrite(t, frontendYAML(kind, addr, fmt.Sprintf(`{address: "127.0.0.1:0", %s}`, keys), tenant...))
 }
 
 // TestFleetIsOneCluster: clients in cluster mode find all proxies by one of them and use every one for its slots.
 func TestFleetIsOneCluster(t *testing.T) {
 	redistest.LeakCheck(t)
 	sharded := redistest.Cluster(t, 3, 0)
+	direct := redistest.Standalone(t)
 	for kind, addr := range map[string]string{"standalone": redistest.Standalone(t).Addr(), "cluster": sharded.Addrs()[0]} {
 		t.Run(kind, func(t *testing.T) {
 			fleet := startFleet(t, 2, kind, addr)
@@ -51,7 +52,7 @@ func TestFleetIsOneCluster(t *testing.T) {
 			for _, protocol := range []int{2, 3} {
 				t.Run(fmt.Sprintf("go-redis RESP%d", protocol), func(t *testing.T) { clusterGoRedis(t, fleet, protocol) })
 			}
-			t.Run("redis-cli", func(t *testing.T) { clusterCLI(t, fleet) })
+			t.Run("redis-cli", func(t *testing.T) { clusterCLI(t, fleet, direct.Addr()) })
 			t.Run("redis-benchmark", func(t *testing.T) { clusterBenchmark(t, fleet) })
 		})
 	}
@@ -167,13 +168,14 @@ func clusterPubSub(t *testing.T, client *redis.ClusterClient) {
 }
 
 // clusterCLI: redis-cli follows nothing, since nothing redirects, and its check of a cluster finds none wrong.
-func clusterCLI(t *testing.T, fleet []*proxy) {
+func clusterCLI(t *testing.T, fleet []*proxy, direct string) {
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("redis-cli is not installed")
 	}
 	for _, p := range fleet {
 		require.Equal(t, "OK\n", redisCLI(t, p.Addr, "", "-c", "SET", "bar", "value"))
 		require.Equal(t, "value\n", redisCLI(t, p.Addr, "", "-c", "GET", "bar"))
+		require.Equal(t, untimed(redisCLI(t, direct, cliDialogue, "--no-raw")), untimed(redisCLI(t, p.Addr, cliDialogue, "-c", "--no-raw")))
 		check := redisCLI(t, p.Addr, "", "--cluster", "check", p.Addr)
 		require.Contains(t, check, "[OK] All nodes agree about slots configuration.")
 		require.Contains(t, check, "[OK] All 16384 slots covered.")

@@ -59,7 +59,13 @@ func (w *worker) await(kind string, want int) error {
 }
 
 // ProcessTask is asynq.Handler: a task "flaky" fails twice.
-func (w *worker) ProcessTask(_ context.Context, task *asynq.Task) error {
+func (w *worker) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	if task.Type() == "long" {
+		w.count("long")
+		<-ctx.Done()
+		w.count("cancelled")
+		return ctx.Err()
+	}
 	if n := w.count(task.Type()); task.Type() == "flaky" && n < 3 {
 		return errors.New("not yet")
 	}
@@ -101,6 +107,7 @@ func run(addr, name string) error {
 		func() error { return grouped(client, w, name) },
 		func() error { return withResult(client, inspector, name) },
 		func() error { return scheduled(redis, w, name) },
+		func() error { return cancelled(client, inspector, w, name) },
 		func() error { return inspected(client, inspector, name) },
 	}
 	for _, step := range steps {
@@ -195,6 +202,32 @@ func scheduled(redis asynq.RedisConnOpt, w *worker, name string) error {
 	return w.await("periodic", 2)
 }
 
+// cancelled ends a task that runs, which the worker is told by a message.
+func cancelled(client *asynq.Client, inspector *asynq.Inspector, w *worker, name string) error {
+	info, err := client.Enqueue(asynq.NewTask("long", nil), asynq.Queue(name), asynq.MaxRetry(0))
+	if err != nil {
+		return fmt.Errorf("enqueue: %w", err)
+	}
+	if err := w.await("long", 1); err != nil {
+		return err
+	}
+	if err := inspector.CancelProcessing(info.ID); err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	if err := w.await("cancelled", 1); err != nil {
+		return err
+	}
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
+		if info, err = inspector.GetTaskInfo(name, info.ID); err != nil {
+			return fmt.Errorf("look at a task: %w", err)
+		}
+		if info.State == asynq.TaskStateArchived {
+			return nil
+		}
+	}
+	return fmt.Errorf("the cancelled task is %s", info.State)
+}
+
 // inspected uses what the web UI and the command line of asynq use.
 func inspected(client *asynq.Client, inspector *asynq.Inspector, name string) error {
 	info, err := client.Enqueue(asynq.NewTask("later", nil), asynq.Queue(name), asynq.ProcessIn(time.Hour))
@@ -213,7 +246,7 @@ func inspected(client *asynq.Client, inspector *asynq.Inspector, name string) er
 		return fmt.Errorf("delete a task: %w", err)
 	}
 	queue, err := inspector.GetQueueInfo(name)
-	if err != nil || queue.Processed == 0 || queue.Failed != 2 || queue.Scheduled != 0 {
+	if err != nil || queue.Processed == 0 || queue.Failed != 3 || queue.Scheduled != 0 {
 		return fmt.Errorf("the queue is %+v: %w", queue, err)
 	}
 	if err := inspector.PauseQueue(name); err != nil {

@@ -2,6 +2,7 @@
 
 import sys
 
+import redis
 from celery import Celery, chord, group
 from celery.contrib.testing.worker import start_worker
 
@@ -38,6 +39,12 @@ def check(got, want):
     if got != want:
         raise AssertionError(f"got {got!r}, want {want!r}")
 
+
+# Celery does not wait until its subscription for a result is confirmed. The first of a proxy takes the time of a new
+# connection, in which the result may come and go; with this one there, the next go out at once.
+held = redis.Redis(host=host, port=port, username="ann", password="pw").pubsub()
+held.subscribe("{" + prefix + "}held")
+check(held.get_message(timeout=20)["type"], "subscribe")
 
 with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=30):
     check(add.delay(2, 3).get(timeout=30), 5)
