@@ -196,6 +196,7 @@ func (t *target) look(now int64) (more bool) {
 		check(d.pipe)
 	}
 	more = t.fitLanes(delay, now) || more
+	more = len(t.lent) > 0 || more // what their sessions send may be all that there is to look at
 	return t.dropSpares(now) || more
 }
 
