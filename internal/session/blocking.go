@@ -134,5 +134,9 @@ func (s *Session) unblock(how string) bool {
 	request := s.worker.encode([][]byte{
 		[]byte("CLIENT"), []byte("UNBLOCK"), strconv.AppendInt(nil, s.pinned.backendID, 10), []byte(how),
 	})
-	return s.local.Send(c, request) == upstream.Sent
+	if s.local.Send(c, request) != upstream.Sent {
+		return false
+	}
+	s.pinned.dirty = s.pinned.dirty || s.pinned.own == nil // it may come when another session blocks there
+	return true
 }

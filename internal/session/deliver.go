@@ -26,7 +26,7 @@ var (
 func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 	s := p.session
 	switch {
-	case s == nil && p.abandoned != nil:
+	case s == nil && p.abandoned != nil, s != nil && s.blocked == p && s.salvageLate():
 		p.replyAbandoned(b, last)
 	case s == nil:
 	case p.parent != nil:

@@ -29,7 +29,8 @@ type pinned struct {
 	backendID int64
 	// clean tells that nothing of the session is left on the connection, so that another may have it.
 	clean bool
-	// dirty tells that it has selected another database than it was made for: nobody else may have it.
+	// dirty tells that it has selected another database than it was made for, or that something may still happen to it:
+	// nobody else may have it.
 	dirty bool
 	// settled tells that something of the session may be on the connection.
 	settled bool

@@ -28,6 +28,8 @@ type abandoned struct {
 	local     *upstream.Local
 	clean     bool // nothing else of the session is on the connection
 	unblocked bool
+	unblocks  int  // CLIENT UNBLOCK without an answer: whoever blocks on the connection would be hit
+	ended     bool // the pop has been answered
 }
 
 // popsElements lists the blocking commands that take elements out and give them to nobody but the client.
@@ -46,7 +48,7 @@ func (s *Session) salvage() {
 		return
 	}
 	s.blocked, s.pinned = nil, nil
-	p.abandoned = &abandoned{conn: pin.conn, local: s.local, clean: pin.releaseAfter == p}
+	p.abandoned = &abandoned{conn: pin.conn, local: s.local, clean: pin.releaseAfter == p && !pin.dirty}
 	if pin.own != nil {
 		p.abandoned.tracker = s.tracking.tracker
 		s.tracking.left = true
@@ -60,6 +62,15 @@ func (s *Session) salvage() {
 	}
 }
 
+// salvageLate is salvage for a reply that comes between the end of the client's connection and what follows from it.
+func (s *Session) salvageLate() bool {
+	p := s.blocked
+	if s.conn.Closed() {
+		s.salvage()
+	}
+	return p.abandoned != nil
+}
+
 // endAbandoned asks the node to end the pop.
 func (p *pending) endAbandoned(backendID int64) {
 	a := p.abandoned
@@ -67,14 +78,39 @@ func (p *pending) endAbandoned(backendID int64) {
 		return
 	}
 	a.unblocked = true
-	p.sendAside([]byte("CLIENT"), []byte("UNBLOCK"), strconv.AppendInt(nil, backendID, 10))
+	u := &unblocking{abandoned: a}
+	u.Receiver, u.Deadline = u, p.worker.Loop.Now()+int64(salvageTime)
+	a.unblocks++
+	if !p.sendAside(&u.Call, []byte("CLIENT"), []byte("UNBLOCK"), strconv.AppendInt(nil, backendID, 10)) {
+		a.unblocks--
+	}
+}
+
+// unblocking is a CLIENT UNBLOCK of the proxy's own.
+type unblocking struct {
+	cleanup
+	abandoned *abandoned
+}
+
+// Reply implements pipe.Receiver.
+func (u *unblocking) Reply(_ *pipe.Call, _ []byte, last bool) {
+	if last {
+		u.abandoned.unblocks--
+		u.abandoned.giveBack()
+	}
+}
+
+// Failed implements pipe.Receiver: the node may still run it.
+func (u *unblocking) Failed(*pipe.Call, pipe.Failure) {
+	if u.abandoned.tracker == nil {
+		u.abandoned.discard()
+	}
 }
 
 // sendAside sends a command of the proxy's own to the node of p's slot over a shared pipe.
-func (p *pending) sendAside(args ...[]byte) {
-	c := newCleanup()
+func (p *pending) sendAside(c *pipe.Call, args ...[]byte) bool {
 	c.Slot, c.Lane, c.Target = p.Slot, p.Lane, uint32(upstream.Target(p.Target).Shared())
-	p.abandoned.local.Send(c, p.worker.encode(args))
+	return p.abandoned.local.Send(c, p.worker.encode(args)) == upstream.Sent
 }
 
 // replyAbandoned takes bytes of the pop's reply.
@@ -89,13 +125,26 @@ func (p *pending) replyAbandoned(b []byte, last bool) {
 	}
 	a := p.abandoned
 	if line := restoring(p.Request(), p.written); line != nil && !p.begun {
-		p.sendAside(line...)
+		p.sendAside(newCleanup(), line...)
 	}
+	a.ended = true
 	if a.clean && a.tracker == nil {
-		a.conn.GiveBackAfter()
+		a.giveBack()
 		return
 	}
 	a.discard()
+}
+
+// giveBack gives the connection back when nothing more can happen to it.
+func (a *abandoned) giveBack() {
+	if !a.ended || a.unblocks > 0 || a.tracker != nil {
+		return
+	}
+	if a.conn.Pipe().Inflight() > 0 {
+		a.conn.GiveBackAfter()
+		return
+	}
+	a.conn.GiveBack()
 }
 
 // discard closes the connection.
