@@ -22,6 +22,9 @@ type move struct {
 func (w *world) playBackend() {
 	w.connect()
 	w.playMoves()
+	if w.profile.blocking {
+		w.playElements()
+	}
 	if w.profile.transactions && !w.profile.certain() && !w.calm && len(w.clients) > 0 && chance(w.random, 3) {
 		w.touchKeys()
 	}
@@ -149,6 +152,16 @@ func (m *move) step() bool {
 
 // moveKey moves the next key; false: there is none left. Keys that were made meanwhile are on the other side already.
 func (m *move) moveKey() bool {
+	for database, lists := range m.from.lists {
+		if key := listKey(m.tag); len(lists[key]) > 0 {
+			list := lists[key]
+			delete(lists, key)
+			for _, name := range list {
+				m.to.push(database, key, false, name)
+			}
+			return true
+		}
+	}
 	for len(m.keys) > 0 {
 		r := m.keys[0]
 		m.keys = m.keys[1:]
@@ -235,6 +248,7 @@ func (w *world) replace(n *node) {
 	w.stats.Replaced++
 	w.tracef("%s takes the place of %s", heir.name, n.name)
 	heir.data, n.data = n.data, heir.data
+	heir.lists, n.lists = n.lists, heir.lists
 	copy(heir.knows, n.knows)
 	for _, t := range w.tags {
 		if n.owns[t.index] {

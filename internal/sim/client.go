@@ -36,6 +36,7 @@ type client struct {
 	hold     *command     // whose reply it waits for before it sends more
 	queueing *transaction // since MULTI
 	watched  []watching
+	excused  bool // replies were on their way to it when it left
 	outdated bool // a watched key was changed by the client itself, when everything is executed in turn
 
 	ending    ending
@@ -97,7 +98,7 @@ func (c *client) play() bool {
 	if c.slow && (w.calm || chance(w.random, 40)) {
 		c.fake.Allow(c.room())
 	}
-	if c.budget > 0 && c.ending == breaks && chance(w.random, 3) {
+	if c.ending == breaks && (c.budget > 0 && chance(w.random, 3) || c.blocking() && !w.calm && chance(w.random, 15)) {
 		c.breakOff()
 		return false
 	}
@@ -130,6 +131,7 @@ func (c *client) transmit(n int) {
 	if len(c.out) == 0 && c.budget == 0 && len(c.plan) == 0 && c.ending == halfCloses && !c.ended && !c.fake.Closed {
 		c.ended = true
 		c.world.tracef("client %d has sent everything", c.id)
+		c.excuse()
 		c.fake.End()
 	}
 }
@@ -199,12 +201,17 @@ func (c *client) afterClose() bool {
 	if c.drained {
 		c.waiting = slices.DeleteFunc(c.waiting, func(cmd *command) bool { return cmd.end > c.drainedAt })
 	}
-	if c.owed() > 0 && (!w.profile.large || !w.profile.faults) {
+	if c.owed() > 0 && (!c.ended || !c.blocking()) && (!w.profile.large || !w.profile.faults) {
 		w.failf("the proxy closed the connection of client %d and owes it %d replies, the first to %v", c.id, c.owed(), c.waiting[0])
 	}
 	c.forget()
 	w.tracef("client %d: connection closed", c.id)
 	return false
+}
+
+// blocking reports whether the client waits for a pop: when it ends its side, nobody is there to take what comes.
+func (c *client) blocking() bool {
+	return slices.ContainsFunc(c.waiting, func(cmd *command) bool { return cmd.blocks })
 }
 
 // mayBeClosed reports whether the proxy has a reason to close the connection.
@@ -224,6 +231,7 @@ func (c *client) drain() {
 // breakOff ends the connection without a word.
 func (c *client) breakOff() {
 	c.world.tracef("client %d breaks off", c.id)
+	c.excuse()
 	if chance(c.world.random, 50) {
 		c.fake.End()
 	}

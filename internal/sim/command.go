@@ -33,8 +33,9 @@ type command struct {
 	wantPrefix string
 	silent     bool // CLIENT REPLY: no reply
 	// judge, when set, judges the reply in the place of the oracle.
-	judge func(reply string)
-	whole *transaction // that an EXEC executes
+	judge  func(reply string)
+	blocks bool         // it is a blocking pop
+	whole  *transaction // that an EXEC executes
 
 	issued   int64
 	end      int // position behind it in what its client sends

@@ -25,6 +25,7 @@ func (w *world) finish() {
 	if w.profile.sharded {
 		w.changedMap()
 	}
+	w.endSilence()
 	w.until("every command is answered", settleTime, func() bool {
 		return !slices.ContainsFunc(w.clients, func(c *client) bool { return (c.budget > 0 || !c.quiet()) && !c.drained }) && len(w.moves) == 0
 	})
@@ -33,7 +34,18 @@ func (w *world) finish() {
 	w.checkOrder()
 	w.checkData()
 	w.leave()
+	w.checkElements()
 	w.checkNothingLeft()
+}
+
+// endSilence breaks the connections that nothing comes through, as the system does in the end: who waits there for an
+// element waits without a limit.
+func (w *world) endSilence() {
+	for _, l := range slices.Clone(w.links) {
+		if w.profile.blocking && (l.hole || l.mute) {
+			l.reset()
+		}
+	}
 }
 
 // until plays on until done, for at most the given time.
@@ -67,7 +79,7 @@ func (w *world) calmTick() {
 
 // moving reports whether something happens without a timer of the proxy.
 func (w *world) moving() bool {
-	return len(w.moves)+len(w.dials) > 0 || w.mapDue != 0 ||
+	return len(w.moves)+len(w.dials) > 0 || slices.ContainsFunc(w.nodes, func(n *node) bool { return len(n.blocked) > 0 }) || w.mapDue != 0 ||
 		slices.ContainsFunc(w.clients, func(c *client) bool { return len(c.out)+len(c.plan)+len(c.fake.Sent) > 0 && c.fake.Reading }) ||
 		slices.ContainsFunc(w.links, func(l *link) bool { return len(l.in)+len(l.out)+len(l.fake.Sent) > 0 && !l.hole && !l.mute })
 }
@@ -225,6 +237,11 @@ func (w *world) checkNothingLeft() {
 		w.failf("%d records of commands are in use after all clients have gone", n)
 	}
 	w.worker.Each(func(*session.Session) { w.failf("a session is left over") })
+	for reason, n := range w.worker.Stats.Pinned {
+		if n != 0 {
+			w.failf("%d connections are lent for reason %d after all clients have gone", n, reason)
+		}
+	}
 	w.checkTimers()
 	w.checkLinks()
 	for _, l := range slices.Clone(w.links) {
@@ -266,6 +283,9 @@ func (w *world) checkLinks() {
 			w.failf("an idle proxy keeps several connections to %s", l.node.name)
 		}
 		kept[p] = true
+		if l.queue != nil || len(l.watches) > 0 || l.blocked != nil || l.database != l.target.Database() {
+			w.failf("link %d is kept with something of a client on it", l.id)
+		}
 		if l.released {
 			w.failf("link %d is released and open", l.id)
 		}

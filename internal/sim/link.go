@@ -66,11 +66,12 @@ type link struct {
 	asking   bool
 	queue    *queue            // since MULTI
 	watches  map[*register]int // the versions that the keys had
-	database int               // that is selected
-	hole     bool              // nothing arrives at the node any more
-	mute     bool              // nothing arrives at the proxy any more
-	narrow   bool              // takes little at a time
-	late     bool              // the proxy has closed it; the node still executes what it has received
+	blocked  *blocking
+	database int  // that is selected
+	hole     bool // nothing arrives at the node any more
+	mute     bool // nothing arrives at the proxy any more
+	narrow   bool // takes little at a time
+	late     bool // the proxy has closed it; the node still executes what it has received
 
 	dropped, released bool
 }
@@ -140,7 +141,7 @@ func (l *link) carry(n int) {
 func (l *link) serve(n int) {
 	w := l.world
 	limits := resp.DefaultLimits()
-	for ; n > 0 && len(l.in) > 0 && w.loop.Now() >= l.node.slowUntil; n-- {
+	for ; n > 0 && len(l.in) > 0 && w.loop.Now() >= l.node.slowUntil && l.blocked == nil; n-- {
 		var scan resp.CommandScanner
 		length, err := scan.Scan(l.in, &limits)
 		if err != nil {
@@ -223,6 +224,7 @@ func (l *link) reset() {
 	} else {
 		l.fake.Break(errReset)
 	}
+	l.forget()
 	l.fake.Sent, l.in, l.out = nil, nil, nil
 }
 
@@ -230,19 +232,30 @@ func (l *link) reset() {
 func (l *link) afterClose() bool {
 	w := l.world
 	left := len(l.in) + len(l.fake.Sent)
-	if left == 0 || !l.node.up {
+	if l.blocked != nil && chance(w.random, 30) {
+		l.forget()
+	}
+	if left == 0 && l.blocked == nil || !l.node.up {
 		return false
 	}
 	if !l.late {
 		l.late = true
 		if chance(w.random, 50) {
+			l.forget()
 			return false
 		}
 	}
 	l.carry(len(l.fake.Sent))
 	before := len(l.in)
 	l.serve(some(w.random, 4))
-	return len(l.in) > 0 && (len(l.in) < before || w.loop.Now() < l.node.slowUntil)
+	return l.blocked != nil || len(l.in) > 0 && (len(l.in) < before || w.loop.Now() < l.node.slowUntil)
+}
+
+// forget ends a pop that waits on a link which has ended.
+func (l *link) forget() {
+	if l.blocked != nil {
+		l.unblock("")
+	}
 }
 
 func texts(args [][]byte) []string {

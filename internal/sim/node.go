@@ -29,6 +29,9 @@ type node struct {
 	gone  bool // replaced by another for good
 	up    bool
 	data  map[int]keyspace
+	// lists are what blocking pops take from, by database.
+	lists   map[int]map[string][]string
+	blocked []*link // that wait in a pop, in the order in which they came
 
 	// By tag.
 	owns      []bool
@@ -43,7 +46,7 @@ type node struct {
 
 func (w *world) newNode() *node {
 	i := len(w.nodes)
-	n := &node{world: w, name: "n" + strconv.Itoa(i), addr: "10.0.0.1:" + strconv.Itoa(7000+i), up: true, data: make(map[int]keyspace)}
+	n := &node{world: w, name: "n" + strconv.Itoa(i), addr: "10.0.0.1:" + strconv.Itoa(7000+i), up: true, data: make(map[int]keyspace), lists: make(map[int]map[string][]string)}
 	for _, database := range w.profile.databases {
 		n.data[database] = make(keyspace)
 	}
@@ -57,7 +60,7 @@ func (w *world) newNode() *node {
 func (n *node) route(l *link, t *tag, keys []string, asking bool) string {
 	missing := 0
 	for _, key := range keys {
-		if _, exists := n.data[l.database][key]; !exists {
+		if _, exists := n.data[l.database][key]; !exists && len(n.lists[l.database][key]) == 0 {
 			missing++
 		}
 	}
@@ -99,6 +102,8 @@ func (w *world) tagOfAll(commands [][]string) (t *tag, keys []string) {
 			step, last = 2, len(args)
 		case "mget", "del", "exists", "watch":
 			last = len(args)
+		case "blpop", "brpop":
+			last = len(args) - 1
 		case "ping", "echo", "select", "unwatch":
 			continue
 		}

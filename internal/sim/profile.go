@@ -28,6 +28,7 @@ type profile struct {
 	gaps      bool // maps may leave slots without a primary
 	// transactions: clients send WATCH, MULTI and EXEC.
 	transactions bool
+	blocking     bool // clients wait for elements of lists
 
 	settings  session.Settings
 	pipes     upstream.PipesConfig
@@ -65,11 +66,8 @@ func newProfile(r *rand.Rand) profile {
 		p.connect = time.Duration(between(r, 20, 400)) * time.Millisecond
 		p.pipes.MaxInflight = pick(r, 20, 100, 16384)
 	}
-	p.transactions = chance(r, 40)
+	p.transactions, p.blocking = chance(r, 40), chance(r, 30)
 	p.dedicated = upstream.DedicatedConfig{Max: pick(r, 1, 256), Wait: time.Hour}
-	if p.faults || p.moves {
-		p.dedicated.Wait = pick(r, 5*time.Millisecond, time.Second, time.Hour)
-	}
 	if p.large {
 		p.settings.StreamThreshold = 8 << 10
 		p.settings.OutputBuffer = pick(r, 256<<10, 32<<20)
@@ -78,6 +76,9 @@ func newProfile(r *rand.Rand) profile {
 			p.commands = between(r, 5, 20)
 			p.command = max(p.command, time.Second) // a megabyte takes its time
 		}
+	}
+	if wait := pick(r, 5*time.Millisecond, time.Second, time.Hour); !p.certain() {
+		p.dedicated.Wait = wait
 	}
 	return p
 }
@@ -93,8 +94,8 @@ func (p *profile) String() string {
 	if p.sharded {
 		kind = fmt.Sprintf("%d nodes", p.nodes)
 	}
-	return fmt.Sprintf("%s, %d clients of %d commands, faults=%t moves=%t single-key=%t large=%t huge=%t narrow=%t gaps=%t transactions=%t reloads=%t inflight=%d pipes=%d dedicated=%d/%v timeouts=%v/%v",
-		kind, p.clients, p.commands, p.faults, p.moves, p.singleKey, p.large, p.huge, p.narrow, p.gaps, p.transactions, p.reloads, p.settings.MaxInflight, p.pipes.Max, p.dedicated.Max, p.dedicated.Wait, p.command, p.connect)
+	return fmt.Sprintf("%s, %d clients of %d commands, faults=%t moves=%t single-key=%t large=%t huge=%t narrow=%t gaps=%t transactions=%t blocking=%t reloads=%t inflight=%d pipes=%d dedicated=%d/%v timeouts=%v/%v",
+		kind, p.clients, p.commands, p.faults, p.moves, p.singleKey, p.large, p.huge, p.narrow, p.gaps, p.transactions, p.blocking, p.reloads, p.settings.MaxInflight, p.pipes.Max, p.dedicated.Max, p.dedicated.Wait, p.command, p.connect)
 }
 
 // chance is true in percent of 100 cases.

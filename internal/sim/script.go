@@ -47,6 +47,8 @@ func (c *client) issueBatch() {
 			c.introduce()
 		case w.profile.transactions && !c.muted && c.skip == 0 && chance(w.random, 25):
 			c.beginTransaction()
+		case w.profile.blocking && !c.muted && c.skip == 0 && chance(w.random, 12):
+			c.pop()
 		case chance(w.random, 80):
 			c.issueData()
 		default:

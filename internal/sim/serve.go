@@ -32,6 +32,8 @@ func (n *node) handle(l *link, args []string) string {
 		return replyOK
 	case "exec":
 		return n.exec(l, asking)
+	case "client":
+		return n.clientCommand(l, args)
 	}
 	refusal := n.refusal(l, [][]string{args}, asking)
 	switch {
@@ -131,6 +133,10 @@ func (n *node) run(l *link, args []string) string {
 		return "+PONG\r\n"
 	case "echo":
 		return bulk(args[1])
+	case "blpop", "brpop":
+		return n.block(l, args)
+	case "lpush", "rpush":
+		return n.putBack(l, args)
 	}
 	w.checkForeign(l, args)
 	return w.execute(n, l, args)

@@ -119,6 +119,7 @@ func TestSeedsMeetEverything(t *testing.T) {
 	for what, n := range map[string]int{
 		"errors": sum.Errors, "moves": sum.Moves, "maps": sum.Maps, "replaced nodes": sum.Replaced, "MOVED": int(sum.Redirected),
 		"ASK": int(sum.Asked), "sent again": int(sum.Retried), "timeouts": int(sum.TimedOut), "late replies": int(sum.Late),
+		"transactions": sum.Executed, "transactions that a watched key ends": sum.Aborted, "elements popped": sum.Popped,
 	} {
 		require.Greater(t, n, 10, what)
 	}

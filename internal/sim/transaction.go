@@ -271,12 +271,14 @@ func (w *world) judgeExec(c *client, tx *transaction, reply string) {
 	switch {
 	case reply[0] == '*' && reply != nullArray(2):
 		w.judgeExecuted(tx, reply)
+		w.stats.Executed++
 		exec.outcome = answered
 		if tx.database != exec.database {
 			c.database = tx.database
 		}
 	case reply == nullArray(exec.protocol):
 		exec.outcome = notExecuted
+		w.stats.Aborted++
 		if len(tx.watches) == 0 {
 			w.failf("%v was answered %q without a WATCH", exec, reply)
 		}

@@ -28,6 +28,8 @@ const (
 // Stats is what was played, to see that a simulation does what it is meant to do.
 type Stats struct {
 	Commands, Answered, Errors, Links, Dials, Moves, Maps, Replaced, Clients int
+	Executed, Aborted                                                        int // transactions
+	Popped, PutBack, Lost                                                    int // elements of lists
 	Redirected, Asked, Retried, TimedOut, Late                               uint64
 }
 
@@ -42,6 +44,11 @@ func (s *Stats) Add(o *Stats) {
 	s.Maps += o.Maps
 	s.Replaced += o.Replaced
 	s.Clients += o.Clients
+	s.Executed += o.Executed
+	s.Aborted += o.Aborted
+	s.Popped += o.Popped
+	s.PutBack += o.PutBack
+	s.Lost += o.Lost
 	s.Redirected += o.Redirected
 	s.Asked += o.Asked
 	s.Retried += o.Retried
@@ -77,6 +84,7 @@ type world struct {
 	everyone  []*client
 	registers map[registerKey]*register
 	byID      map[string]*command
+	elements  map[string]*element
 	// transactions are all that clients have begun, by name.
 	transactions map[string]*transaction
 
@@ -126,7 +134,7 @@ func Run(seed uint64, trace io.Writer) (stats Stats, err error) {
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), trace: trace, //nolint:gosec // repeatable on purpose
-		registers: make(map[registerKey]*register), byID: make(map[string]*command), transactions: make(map[string]*transaction), drawn: make(map[string]*topology.Map), tagByText: make(map[string]*tag),
+		registers: make(map[registerKey]*register), byID: make(map[string]*command), elements: make(map[string]*element), transactions: make(map[string]*transaction), drawn: make(map[string]*topology.Map), tagByText: make(map[string]*tag),
 	}
 	w.profile = newProfile(w.random)
 	w.loop = loop.NewManual()
