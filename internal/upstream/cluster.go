@@ -210,9 +210,7 @@ func (c *Cluster) dial(ctx context.Context, addr string, target Target) (*lease,
 	if err := c.dials.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("cannot wait for a turn to dial: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
-	defer cancel()
-	le, err := k.checkout(ctx)
+	le, err := k.checkout(ctx, c.cfg.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}

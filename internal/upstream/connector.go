@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,9 +30,12 @@ type connector struct {
 	client *redis.Client
 	target Target
 
-	// mu serialises handshakes, so that lastUsed is the connection which the handshake under way speaks over.
-	mu       sync.Mutex
-	lastUsed *borrowed
+	// mu serialises handshakes, so that lastUsed is the connection which the handshake under way speaks over. It guards
+	// lastFailure, too.
+	mu          sync.Mutex
+	lastUsed    *borrowed
+	lastFailure error
+	failures    atomic.Int64 // of handshakes
 }
 
 func newConnector(cfg *Config, addr string, target Target) *connector {
@@ -132,16 +136,26 @@ type lease struct {
 // errNoRESP3 is what a cluster that cannot speak RESP3 answers to.
 var errNoRESP3 = errors.New("the node does not speak RESP3")
 
-// checkout makes a connection whose handshake is done. It blocks; never on a loop.
-func (k *connector) checkout(ctx context.Context) (*lease, error) {
+// checkout makes a connection whose handshake is done within the timeout. It blocks; never on a loop. The wait for its turn
+// does not count: with many at once a busy node would be taken for one that cannot be reached. But those that wait while a
+// handshake fails fail with it, so that a silent node does not cost each of them a timeout.
+func (k *connector) checkout(ctx context.Context, timeout time.Duration) (*lease, error) {
+	failures := k.failures.Load()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err // it has waited for its turn; go-redis would dial all the same and keep the connection idle
 	}
+	if k.failures.Load() != failures {
+		return nil, k.lastFailure
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	conn := k.client.EphemeralConn()
 	if err := k.handshake(ctx, conn); err != nil {
 		_ = conn.Close()
+		k.lastFailure = err
+		k.failures.Add(1)
 		return nil, err
 	}
 	b := k.lastUsed

@@ -165,6 +165,34 @@ func TestSilentHandshakeEnds(t *testing.T) {
 	require.Less(t, time.Since(start), time.Second)
 }
 
+// A busy node that answers in time is not taken for one that cannot be reached, however many connections are made at once.
+func TestManyHandshakesOfABusyNodeTakeTheirTime(t *testing.T) {
+	redistest.LeakCheck(t)
+	node := redistest.NewScripted(t)
+	node.NoHandshake()
+	node.HandleConn(func(c *redistest.ScriptedConn, args [][]byte) {
+		if strings.EqualFold(string(args[0]), "HELLO") {
+			c.Write("-ERR unknown command\r\n")
+			return
+		}
+		c.Delay(30 * time.Millisecond)
+		c.Write("+OK\r\n")
+	})
+	c, _ := dialling(t, node.Addr(), nil)
+	var dials sync.WaitGroup
+	for range 25 {
+		dials.Go(func() {
+			le, err := c.dial(context.Background(), node.Addr(), MakeTarget(2, 0))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(le.Drop)
+		})
+	}
+	dials.Wait()
+}
+
 func TestClosedClusterDialsNoMore(t *testing.T) {
 	redistest.LeakCheck(t)
 	node := redistest.NewScripted(t)
