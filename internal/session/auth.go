@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"github.com/sluiceproxy/sluice/internal/command"
 	"github.com/sluiceproxy/sluice/internal/tenant"
 )
 
@@ -36,17 +37,12 @@ func (s *Session) auth(args [][]byte) {
 		s.appendError(errNoPassword)
 		return
 	}
-	s.authenticate(user, password, func(ok bool) []byte {
-		if !ok {
-			return appendError(nil, errWrongPass)
-		}
-		return replyOK
-	})
+	s.authenticate(user, password, func() []byte { return replyOK })
 }
 
-// authenticate checks a password, off the loop when that takes long, and answers the command with what answer makes of
-// the result. Nothing else of the session runs meanwhile.
-func (s *Session) authenticate(user string, password []byte, answer func(ok bool) []byte) {
+// authenticate checks a password, off the loop when that takes long, and answers the command with what answer gives when it
+// is right. Nothing else of the session runs meanwhile.
+func (s *Session) authenticate(user string, password []byte, answer func() []byte) {
 	w := s.worker
 	registry := w.snapshot().Registry
 	bound := registry.ForListener(s.bound)
@@ -55,7 +51,7 @@ func (s *Session) authenticate(user string, password []byte, answer func(ok bool
 	}
 	if !registry.Slow(user) {
 		t, u, err := registry.AuthenticateFor(bound, user, password)
-		s.replyLocal(answer(s.authenticated(t, u, err)))
+		s.replyLocal(s.authenticated(t, u, err, answer))
 		return
 	}
 	if w.shared.checks.Add(1) > authWaiting {
@@ -82,7 +78,7 @@ func (s *Session) authenticate(user string, password []byte, answer func(ok bool
 		w.Loop.Post(func() {
 			if p.session != nil {
 				s.check = nil
-				p.complete(answer(s.authenticated(t, u, err)))
+				p.complete(s.authenticated(t, u, err, answer))
 				return
 			}
 			p.complete(nil)
@@ -90,15 +86,22 @@ func (s *Session) authenticate(user string, password []byte, answer func(ok bool
 	})
 }
 
-// authenticated makes the session the user's.
-func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) bool {
+// authenticated makes the session the user's, unless err, and gives the answer.
+func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error, answer func() []byte) []byte {
 	if err != nil {
 		s.worker.Stats.AuthFailures++
-		return false
+		return appendError(nil, errWrongPass)
 	}
 	if current := s.worker.snapshot().Registry.Tenant(t.Name); current != t {
 		s.worker.Stats.AuthFailures++
-		return false // removed while the password was being checked
+		return appendError(nil, errWrongPass) // removed while the password was being checked
+	}
+	if s.pinned != nil || s.executing != nil {
+		if s.tenant.Name != t.Name {
+			return appendError(nil, errAuthElsewhere)
+		}
+		s.user = user // and no more: what is under way is on the tenant's cluster
+		return answer()
 	}
 	if s.tenant != nil && s.tenant.Name != t.Name {
 		s.leaveChannels()
@@ -107,66 +110,90 @@ func (s *Session) authenticated(t *tenant.Tenant, user *tenant.User, err error) 
 		s.leaveTrackers()
 	}
 	s.become(t, user)
-	return true
+	return answer()
 }
 
 // hello handles HELLO [version [AUTH user password] [SETNAME name]].
 func (s *Session) hello(args [][]byte) {
-	version := int(s.protocol)
-	if len(args) > 1 {
-		v, ok := parseInteger(args[1])
-		if !ok {
-			s.appendError(errProtoInteger)
-			return
-		}
-		if v != 2 && v != 3 {
-			s.appendError(errNoProto)
-			return
-		}
-		version = int(v)
+	wanted, problem := parseHello(args)
+	if wanted.version == 0 {
+		wanted.version = s.protocol
 	}
-	var user, password []byte
-	var name *string
+	switch {
+	case problem != "":
+		s.appendError(problem)
+	case wanted.user == nil && s.tenant == nil:
+		s.appendError(errHelloNoAuth)
+	case s.pinned != nil && s.executing == nil && wanted.version != s.protocol:
+		s.helloPinned(&wanted)
+	case wanted.user == nil:
+		s.replyLocal(s.greet(&wanted))
+	default:
+		s.authenticate(string(wanted.user), wanted.password, func() []byte { return s.greet(&wanted) })
+	}
+}
+
+// wantedHello is what HELLO asks for.
+type wantedHello struct {
+	version        int8   // 0: as it is
+	user, password []byte // nil: none
+	name           *string
+}
+
+func parseHello(args [][]byte) (wanted wantedHello, problem string) {
+	if len(args) > 1 {
+		switch v, ok := parseInteger(args[1]); {
+		case !ok:
+			return wanted, errProtoInteger
+		case v != 2 && v != 3:
+			return wanted, errNoProto
+		default:
+			wanted.version = int8(v)
+		}
+	}
 	for i := 2; i < len(args); i++ {
 		left := len(args) - 1 - i
 		switch option := strings.ToLower(string(args[i])); {
 		case option == "auth" && left >= 2:
-			user, password = args[i+1], args[i+2]
+			wanted.user, wanted.password = args[i+1], args[i+2]
 			i += 2
 		case option == "setname" && left >= 1:
 			text := string(args[i+1])
 			if !validName(text) {
-				s.appendError(errClientName)
-				return
+				return wanted, errClientName
 			}
-			name = &text
+			wanted.name = &text
 			i++
 		default:
-			s.appendError("ERR Syntax error in HELLO option '" + oneLine(args[i]) + "'")
-			return
+			return wanted, "ERR Syntax error in HELLO option '" + oneLine(args[i]) + "'"
 		}
 	}
-	if user == nil {
-		if s.tenant == nil {
-			s.appendError(errHelloNoAuth)
-			return
-		}
-		s.replyLocal(s.greet(version, name))
+	return wanted, ""
+}
+
+// helloPinned has the node change the protocol version of a session that watches keys: they are on a connection of its own.
+func (s *Session) helloPinned(wanted *wantedHello) {
+	if wanted.user != nil || s.tracking != nil {
+		s.refuse(errHelloWatching)
 		return
 	}
-	s.authenticate(string(user), password, func(ok bool) []byte {
-		if !ok {
-			return appendError(nil, errWrongPass)
+	p := s.newPending(command.ClassConnection)
+	p.amend = func(_ *pending, reply []byte) []byte {
+		if reply[0] != '%' && reply[0] != '*' {
+			return reply
 		}
-		return s.greet(version, name)
-	})
+		return s.greet(wanted)
+	}
+	s.barrier = true
+	s.pinned.dirty, s.pinned.barrierOf = true, p
+	s.sendPinned(p, s.pinned.slot, appendHello(nil, int(wanted.version)))
 }
 
 // greet switches the protocol version and makes HELLO's reply.
-func (s *Session) greet(version int, name *string) []byte {
-	s.protocol = int8(version)
-	if name != nil {
-		s.name = *name
+func (s *Session) greet(wanted *wantedHello) []byte {
+	s.protocol = wanted.version
+	if wanted.name != nil {
+		s.name = *wanted.name
 	}
 	s.retarget()
 	b := s.appendMap(nil, 7)
@@ -175,7 +202,7 @@ func (s *Session) greet(version int, name *string) []byte {
 	b = redcon.AppendBulkString(b, "version")
 	b = redcon.AppendBulkString(b, s.worker.shared.Settings.RedisVersion)
 	b = redcon.AppendBulkString(b, "proto")
-	b = redcon.AppendInt(b, int64(version))
+	b = redcon.AppendInt(b, int64(wanted.version))
 	b = redcon.AppendBulkString(b, "id")
 	b = redcon.AppendInt(b, int64(s.id))
 	b = redcon.AppendBulkString(b, "mode")

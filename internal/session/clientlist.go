@@ -33,7 +33,7 @@ func (s *Session) flags() string {
 	}
 	add('O', s.monitor != nil)
 	add('P', s.subscribed())
-	add('x', s.transaction != nil)
+	add('x', s.transaction != nil || s.executing != nil)
 	add('b', s.blocked != nil || s.postponed)
 	tracking, _ := s.trackingFlags()
 	all = append(all, tracking...)
@@ -47,10 +47,13 @@ func (s *Session) flags() string {
 
 // queued is the number of commands since MULTI; -1 without one.
 func (s *Session) queued() int {
-	if s.transaction == nil {
-		return -1
+	switch {
+	case s.transaction != nil:
+		return s.transaction.count
+	case s.executing != nil:
+		return s.executing.count
 	}
-	return s.transaction.count
+	return -1
 }
 
 func (s *Session) queuedBytes() int {

@@ -31,6 +31,8 @@ func (p *pending) Reply(_ *pipe.Call, b []byte, last bool) {
 	case s == nil:
 	case p.parent != nil:
 		p.partReply(b, last)
+	case p.execution != nil:
+		p.execution.take(b, last)
 	case p.amend != nil && last && p.got == 0:
 		s.deliver(p, p.amend(p, b), true)
 	default:
@@ -49,6 +51,9 @@ func (s *Session) deliver(p *pending, b []byte, last bool) {
 		s.held += len(b)
 		p.done = last
 		s.holdPipe(p, last)
+		if last && s.executing != nil {
+			s.executing.resume()
+		}
 		return
 	}
 	s.send(p, b)
@@ -145,6 +150,9 @@ func (s *Session) holdPipe(p *pending, last bool) {
 	unread := s.conn.Pending()
 	if p != s.head {
 		unread += s.held // which waits for the oldest reply: that one must come on
+	}
+	if p.execution != nil {
+		unread += len(p.execution.kept)
 	}
 	if last || unread < holdPipeAt {
 		return

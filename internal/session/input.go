@@ -137,5 +137,8 @@ func (s *Session) malformed(err error) {
 func (s *Session) Drained() {
 	s.continuePipes()
 	s.overSince = 0
+	if s.executing != nil {
+		s.executing.resume()
+	}
 	s.goOn()
 }

@@ -15,11 +15,8 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 	if cmd.Class == command.ClassCluster {
 		return s.runCluster(cmd, args)
 	}
-	if changesSession(cmd.Name) && s.head != nil {
+	if changesSession(cmd.Name) && s.busy() {
 		return false
-	}
-	if s.pinned != nil && changesTarget(cmd.Name) {
-		return s.refuse(errWatching(cmd.Name))
 	}
 	if s.stats != nil {
 		s.stats.observe(cmd.Class, 0)
@@ -64,15 +61,6 @@ func (s *Session) runLocal(cmd *command.Command, args [][]byte) bool {
 func changesSession(name string) bool {
 	switch name {
 	case "auth", "hello", "quit", "reset", "select", "client|reply":
-		return true
-	}
-	return false
-}
-
-// changesTarget lists the commands that would move the session to other upstream connections.
-func changesTarget(name string) bool {
-	switch name {
-	case "auth", "hello":
 		return true
 	}
 	return false

@@ -25,6 +25,7 @@ type pending struct {
 	got     int    // bytes of the reply so far
 	written []byte // reply that waits for its turn
 
+	execution *execution                            // of EXEC, whose reply is looked at; nil: it is passed on
 	abandoned *abandoned                            // of a blocking pop whose client has gone
 	script    *upstream.Script                      // that the command runs by its name; nil: none that is remembered
 	selects   int32                                 // 1 + the database that the session has when this is answered; 0: as before

@@ -69,39 +69,6 @@ func (p *pending) appendReceivers(dst []byte, args [][]byte, n int64) []byte {
 	return redcon.AppendInt(dst, p.session.local.Receivers(&p.Call, channelKindOf(args[0]), args[1], n, command.MatchGlob))
 }
 
-// amendExecuted corrects the answers to what was published in a transaction, and sees what has been selected. p's request is MULTI, the commands, EXEC.
-func amendExecuted(p *pending, reply []byte) []byte {
-	p.selects = 0
-	count, n, ok := resp.ArrayHeader(reply)
-	if !ok || count <= 0 {
-		return reply
-	}
-	amended := append([]byte(nil), reply[:n]...)
-	_, requests := cutReply(p.commands())
-	for rest := reply[n:]; count > 0; count-- {
-		var request, element []byte
-		request, requests = cutReply(requests)
-		element, rest = cutReply(rest)
-		if len(request) == 0 || len(element) == 0 {
-			return reply
-		}
-		args := resp.AppendArgs(nil, request)
-		cmd := command.Lookup(args[0])
-		number, isInteger := resp.IntReply(element)
-		if cmd != nil && cmd.Name == "select" && element[0] == '+' && len(args) == 2 {
-			if database, ok := parseInteger(args[1]); ok {
-				p.selects = int32(database) + 1
-			}
-		}
-		if cmd == nil || cmd.Kind != command.KindPublish || !isInteger {
-			amended = append(amended, element...)
-			continue
-		}
-		amended = p.appendReceivers(amended, args, number)
-	}
-	return amended
-}
-
 // cutReply takes the first value off b; it is empty when there is none. A request is a value, too.
 func cutReply(b []byte) (first, rest []byte) {
 	n, err := resp.ReplyLen(b)

@@ -156,12 +156,15 @@ func (s *Session) routesChanged() bool {
 	if s.epoch == s.local.Epoch() {
 		return false
 	}
-	if s.head != nil {
+	if s.busy() {
 		return true
 	}
 	s.epoch = s.local.Epoch()
 	return false
 }
+
+// busy reports whether anything of the session is under way, other than the EXEC that the command at hand is a part of.
+func (s *Session) busy() bool { return s.head != nil && s.executing == nil }
 
 // submit sends p's request, or answers p with the reason why no node could take it.
 func (s *Session) submit(p *pending, at int32, request []byte) {

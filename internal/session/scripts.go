@@ -166,6 +166,18 @@ func (s *Session) provideAll(p *pending, at int32, scripts []*upstream.Script) {
 	}
 }
 
+// providePinned is provideAll for a transaction that goes over the session's own connection.
+func (s *Session) providePinned(p *pending, at int32, scripts []*upstream.Script) {
+	if s.pinned.own != nil {
+		s.provideAll(p, at, scripts)
+		return
+	}
+	s.prepare(p, at)
+	for _, script := range scripts {
+		s.pinned.conn.Provide(&p.Call, script)
+	}
+}
+
 // runScripting handles the commands that concern the scripts and functions of the nodes. It returns false when the command
 // must wait.
 func (s *Session) runScripting(cmd *command.Command, args [][]byte, raw []byte) bool {
@@ -268,7 +280,7 @@ func (s *Session) askFirst(cmd *command.Command, args [][]byte, raw []byte) bool
 // askBeside asks every primary over a connection of its own, because a node that is busy with a script answers on no
 // connection behind which that script was sent.
 func (s *Session) askBeside(cmd *command.Command, args [][]byte, merge route.Merge) bool {
-	if s.head != nil {
+	if s.busy() {
 		return false
 	}
 	texts := make([]string, len(args))

@@ -67,6 +67,7 @@ type Session struct {
 
 	stream       *streaming   // in ModeStreaming
 	transaction  *transaction // since MULTI
+	executing    *execution   // of an EXEC, once it has the proxy do something
 	pinned       *pinned      // a connection of the session's own
 	blocked      *pending     // the blocking command that the session waits for
 	waitsFor     *waiting     // WAIT on several shards

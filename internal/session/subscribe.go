@@ -39,7 +39,7 @@ func (s *Session) subscribed() bool {
 
 // runSubscription handles the subscribe family. It returns false when the command must wait.
 func (s *Session) runSubscription(cmd *command.Command, args [][]byte) bool {
-	if s.head != nil {
+	if s.busy() {
 		return false
 	}
 	for kind := range upstream.ChannelKinds {
@@ -104,6 +104,9 @@ func (s *Session) told(kind upstream.ChannelKind, names []string, problem string
 	} else {
 		s.confirm(kind, names)
 	}
+	if s.executing != nil {
+		s.executing.resume()
+	}
 	s.goOn()
 }
 
@@ -123,7 +126,7 @@ func (s *Session) confirm(kind upstream.ChannelKind, names []string) {
 	for _, name := range names {
 		sub.names[kind][name] = struct{}{}
 		sub.hub.Join(kind, name, s)
-		s.push(s.appendConfirmation(nil, kind.SubscribeName(), &name, sub.count(kind)))
+		s.tell(s.appendConfirmation(nil, kind.SubscribeName(), &name, sub.count(kind)))
 	}
 }
 
@@ -139,7 +142,7 @@ func (s *Session) unsubscribe(kind upstream.ChannelKind, names []string) {
 		}
 	}
 	if len(names) == 0 {
-		s.push(s.appendConfirmation(nil, kind.UnsubscribeName(), nil, sub.count(kind)))
+		s.tell(s.appendConfirmation(nil, kind.UnsubscribeName(), nil, sub.count(kind)))
 		return
 	}
 	for _, name := range names {
@@ -147,7 +150,7 @@ func (s *Session) unsubscribe(kind upstream.ChannelKind, names []string) {
 			delete(sub.names[kind], name)
 			sub.hub.Leave(kind, name, s)
 		}
-		s.push(s.appendConfirmation(nil, kind.UnsubscribeName(), &name, sub.count(kind)))
+		s.tell(s.appendConfirmation(nil, kind.UnsubscribeName(), &name, sub.count(kind)))
 	}
 	s.forgetHub()
 }
@@ -212,6 +215,15 @@ func (s *Session) push(b []byte) {
 		b = b[1:]
 	}
 	s.conn.Append(b)
+}
+
+// tell sends a confirmation: in a transaction it stands in the place of an answer.
+func (s *Session) tell(b []byte) {
+	if s.executing != nil {
+		s.executing.push(b)
+		return
+	}
+	s.push(b)
 }
 
 // flushPushes sends the messages that came in the middle of a reply.

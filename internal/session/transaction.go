@@ -15,15 +15,19 @@ const transactionMax = 64 << 20
 // one piece: so a transaction needs no connection of its own, a node sees it without a pause in the middle, and one that
 // is redirected can be sent again whole. See https://redis.io/docs/latest/develop/interact/transactions/.
 type transaction struct {
-	queue   []byte // the commands, in RESP
-	count   int
-	slot    int32 // of the keys so far; route.NoSlot: none yet
-	selects int32 // 1 + the database that the last SELECT asks for; 0: none
-	broken  bool  // a command was refused: EXEC aborts
-	torn    bool  // a client in cluster mode named keys of several slots: EXEC is refused
+	queue    []byte // the commands, in RESP
+	count    int
+	steps    []step // what the proxy does about some of them, in their order
+	remote   int    // how many are the node's
+	slot     int32  // of the keys so far; route.NoSlot: none yet
+	protocol int8   // that the client will speak behind the commands so far
+	moves    bool   // it selects a database or changes the protocol version, which other users of a connection must not see
+	broken   bool   // a command was refused: EXEC aborts
+	torn     bool   // a client in cluster mode named keys of several slots: EXEC is refused
+	hears    bool   // it subscribes
+	late     lateness
 	// scripts are those that the commands run by their names.
 	scripts []*upstream.Script
-	told    bool // it publishes: the numbers of receivers are to be corrected
 }
 
 // endsQueueing lists the commands that run at once although a transaction is being queued.
@@ -43,7 +47,7 @@ func (s *Session) runTransaction(cmd *command.Command, args [][]byte, raw []byte
 			s.appendError(errNestedMulti)
 			return true
 		}
-		s.transaction = &transaction{slot: s.watchedSlot()}
+		s.transaction = &transaction{slot: s.watchedSlot(), protocol: s.protocol}
 		s.replyOK()
 		return true
 	case "exec":
@@ -87,23 +91,31 @@ func (s *Session) replyWithoutNode() {
 // enqueue puts a command into the transaction, or refuses it as Redis would at once: EXEC aborts then.
 func (s *Session) enqueue(cmd *command.Command, args [][]byte, raw []byte) bool {
 	tx := s.transaction
-	if problem := s.judgeQueued(cmd, args); problem != "" {
+	st, problem := s.judgeQueued(cmd, args)
+	if problem != "" {
 		tx.broken = true
 		return s.refuse(problem)
 	}
 	if s.loose {
 		raw = s.worker.encode(args)
 	}
-	if len(tx.queue)+len(raw) > transactionMax {
+	if len(tx.queue)+len(raw)+len(tx.steps)*stepCost > transactionMax {
 		tx.broken = true
 		return s.refuse(errTransactionLong)
 	}
+	st.at, st.start = tx.remote, len(tx.queue)
 	tx.queue = append(tx.queue, raw...)
+	st.end = len(tx.queue)
 	tx.count++
-	if cmd.Class == command.ClassScripting {
+	if st.kind != stepNothing {
+		tx.steps = append(tx.steps, st)
+	}
+	if st.kind == stepNothing || st.kind.ofNode() {
+		tx.remote++
+	}
+	if cmd.Class == command.ClassScripting && (st.kind == stepNothing || cmd.Name == "script|load") {
 		s.noteScript(cmd, args)
 	}
-	tx.told = tx.told || cmd.Kind == command.KindPublish
 	s.replyLocal(replyQueued)
 	return true
 }
@@ -116,78 +128,11 @@ func (s *Session) mayQueue(length int64) bool {
 
 var replyQueued = []byte("+QUEUED\r\n") //nolint:gochecknoglobals // constant
 
-// judgeQueued tells why a command cannot be part of the transaction; empty: it can.
-func (s *Session) judgeQueued(cmd *command.Command, args [][]byte) (problem string) {
-	tx := s.transaction
-	switch kind := cmd.KindFor(args); {
-	case cmd.Flags&command.NoMulti != 0:
-		return errNotInMulti
-	case s.trusted && ofBackend(cmd):
-		return s.judgeTrusted(cmd)
-	case kind == command.KindLearned && s.judgeLearned(cmd) != "":
-		return s.judgeLearned(cmd)
-	case s.fronted && s.crossesSlots(cmd, args):
-		return errCrossSlot
-	case kind == command.KindAdmin:
-		return errAdmin(cmd.Name)
-	case cmd.Name == "select" && !s.fronted:
-		return s.judgeQueuedSelect(args[1])
-	case kind == command.KindLocal && !runsInTransaction(cmd.Name):
-		return errInMulti(cmd.Name)
-	case kind == command.KindDedicated && cmd.Flags&command.Blocking == 0 && cmd.Name != "unwatch" && cmd.Name != "client|caching":
-		return errInMulti(cmd.Name)
-	}
-	if problem := s.trespass(cmd, args); problem != "" {
-		return problem
-	}
-	if !s.slotted || cmd.Kind == command.KindLocal {
-		return ""
-	}
-	decision, at, keys := route.Decide(cmd, args, s.tenant.CrossSlot, s.worker.keys)
-	s.worker.keys = keys
-	switch {
-	case decision == route.CrossSlot || decision == route.Split:
-		return errCrossSlot
-	case decision == route.OneNode && s.local.Shards() > 1:
-		return errOneNode(cmd.Name)
-	case at == route.NoSlot || at == tx.slot:
-		return ""
-	case tx.slot == route.NoSlot:
-		tx.slot = at
-		return ""
-	case s.fronted:
-		tx.torn = true // as a node that has both slots would find at EXEC
-		return ""
-	}
-	return errCrossSlot
-}
-
-// judgeQueuedSelect takes SELECT into the transaction. What is wrong with its argument the node says at EXEC, as Redis does;
-// a database that is not the tenant's is refused at once.
-func (s *Session) judgeQueuedSelect(arg []byte) (problem string) {
-	if problem := s.outside(arg); problem != "" && !s.sharded {
-		return problem
-	}
-	if database, ok := parseInteger(arg); ok && !s.sharded && s.tenant.Allows(int(database)) {
-		s.transaction.selects = int32(database) + 1
-	}
-	return ""
-}
-
-// runsInTransaction lists the commands that the proxy answers itself and that a node may answer in a transaction: they
-// leave nothing on a connection that others use too.
-func runsInTransaction(name string) bool {
-	switch name {
-	case "ping", "echo", "time":
-		return true
-	}
-	return false
-}
-
 // exec sends the transaction. A session that watches keys sends it over its own connection, where the node knows of them.
 func (s *Session) exec() bool {
 	tx := s.transaction
-	if (s.pinned != nil || tx.selects > 0) && s.head != nil {
+	added := tx.count - tx.remote
+	if (s.pinned != nil || tx.moves || added > 0) && s.head != nil {
 		return false
 	}
 	if s.routesChanged() {
@@ -201,16 +146,17 @@ func (s *Session) exec() bool {
 	case tx.torn:
 		s.unpin()
 		return s.refuse(errCrossSlot)
-	case tx.count == 0 && s.pinned == nil:
-		if s.tracking != nil {
-			s.tracking.caching = false
-		}
-		s.replyLocal(replyNoElements)
+	case tx.remote == 0 && s.pinned == nil:
+		s.execHere(tx)
 		return true
 	}
-	if tx.selects > 0 { // which a connection that others use must not see
-		if outcome := s.pin(route.NoSlot, pinWatch); outcome != upstream.Sent {
-			if s.refusePin(route.NoSlot, outcome, false) {
+	if tx.moves {
+		at := tx.slot
+		if !s.sharded {
+			at = route.NoSlot
+		}
+		if outcome := s.pin(at, pinWatch); outcome != upstream.Sent {
+			if s.refusePin(at, outcome, false) {
 				return true
 			}
 			s.transaction = tx
@@ -218,25 +164,41 @@ func (s *Session) exec() bool {
 		}
 		s.pinned.dirty = true
 	}
-	request := make([]byte, 0, len(tx.queue)+64)
-	request = append(request, "*1\r\n$5\r\nMULTI\r\n"...)
-	request = append(request, tx.queue...)
-	request = append(request, "*1\r\n$4\r\nEXEC\r\n"...)
 	p := s.newPending(command.ClassTransactions)
-	p.Preface = uint32(1 + tx.count)
-	if tx.told || tx.selects > 0 {
-		p.amend, p.selects = amendExecuted, tx.selects
+	p.Preface = uint32(1 + tx.remote)
+	if len(tx.steps) > 0 {
+		p.execution = &execution{p: p, steps: tx.plan(), count: tx.count, added: added}
 	}
+	if added > 0 || s.pinned != nil {
+		s.alone = p // what comes next must not overtake it by another connection, nor run before what is added
+	}
+	request := tx.request()
 	if s.pinned != nil {
-		// What comes next must run after it, though by another connection, and SELECT in it decides where.
-		s.barrier = true
-		s.pinned.barrierOf, s.pinned.releaseAfter = p, p
+		s.pinned.releaseAfter = p
+		s.providePinned(p, tx.slot, tx.scripts)
 		s.sendPinned(p, tx.slot, request)
 		return true
 	}
 	s.provideAll(p, tx.slot, tx.scripts)
 	s.submit(p, tx.slot, request)
 	return true
+}
+
+// execHere runs a transaction in which no node has a part.
+func (s *Session) execHere(tx *transaction) {
+	if s.tracking != nil {
+		s.tracking.caching = false
+	}
+	if tx.count == 0 {
+		s.replyLocal(replyNoElements)
+		return
+	}
+	p := s.newPending(command.ClassTransactions)
+	x := &execution{p: p, steps: tx.plan(), count: tx.count, added: tx.count}
+	p.execution, s.alone = x, p
+	x.within = true
+	x.take(replyNoElements, true)
+	x.within = false
 }
 
 var replyNoElements = []byte("*0\r\n") //nolint:gochecknoglobals // constant

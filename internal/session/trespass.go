@@ -32,10 +32,6 @@ func (s *Session) trespass(cmd *command.Command, args [][]byte) (problem string)
 				problem = s.outside(args[i+1])
 			}
 		}
-	case "memory|doctor", "memory|stats":
-		if s.transaction != nil && s.sharesCluster() {
-			return errInMulti(cmd.Name)
-		}
 	case "flushall":
 		if s.sharesCluster() {
 			return errFlushAll

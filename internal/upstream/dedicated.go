@@ -52,6 +52,13 @@ func (lc *Local) Dedicate(slot int32, lane uint32, key Target, user DedicatedUse
 	return d, Sent
 }
 
+// Provide has the node given a script first that a call will run there; see Local.Provide.
+func (d *Dedicated) Provide(c *pipe.Call, s *Script) {
+	if !d.pipe.Closed() {
+		d.target.node.provide(d.pipe, c, s)
+	}
+}
+
 // Pipe is the connection.
 func (d *Dedicated) Pipe() *pipe.Pipe { return d.pipe }
 
