@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceproxy/sluice/internal/command"
 	"github.com/sluiceproxy/sluice/internal/tenant"
+	"github.com/sluiceproxy/sluice/internal/upstream"
 )
 
 const (
@@ -196,11 +197,12 @@ func (s *Session) greet(wanted *wantedHello) []byte {
 		s.name = *wanted.name
 	}
 	s.retarget()
+	server := s.serverName()
 	b := s.appendMap(nil, 7)
 	b = redcon.AppendBulkString(b, "server")
-	b = redcon.AppendBulkString(b, "redis")
+	b = redcon.AppendBulkString(b, server.Product)
 	b = redcon.AppendBulkString(b, "version")
-	b = redcon.AppendBulkString(b, s.worker.shared.Settings.RedisVersion)
+	b = redcon.AppendBulkString(b, server.Version)
 	b = redcon.AppendBulkString(b, "proto")
 	b = redcon.AppendInt(b, int64(wanted.version))
 	b = redcon.AppendBulkString(b, "id")
@@ -211,6 +213,24 @@ func (s *Session) greet(wanted *wantedHello) []byte {
 	b = redcon.AppendBulkString(b, "master")
 	b = redcon.AppendBulkString(b, "modules")
 	return redcon.AppendArray(b, 0)
+}
+
+// serverName is what the session's backend is. Clients decide by it what they may use.
+func (s *Session) serverName() upstream.ServerName {
+	if s.local != nil {
+		if name, known := s.local.Cluster().Server(); known {
+			return name
+		}
+	}
+	return upstream.ServerName{Product: "redis", Version: s.worker.shared.Settings.RedisVersion}
+}
+
+// redisVersion is that of the Redis which the session's backend is, or is like.
+func (s *Session) redisVersion() string {
+	if name := s.serverName(); name.Product == "redis" {
+		return name.Version
+	}
+	return s.worker.shared.Settings.RedisVersion
 }
 
 // oneLine keeps what a client sent on the line of an error reply.

@@ -119,7 +119,7 @@ func (s *Session) renderInfo(wanted map[string]bool, n *tenantNumbers, servers [
 	}
 	uptime := int64(time.Since(shared.started).Seconds())
 	section("Server",
-		"redis_version:"+shared.Settings.RedisVersion, "redis_git_sha1:00000000", "redis_git_dirty:0", "redis_mode:"+s.redisMode(),
+		"redis_version:"+s.redisVersion(), "redis_git_sha1:00000000", "redis_git_dirty:0", "redis_mode:"+s.redisMode(),
 		"sluice_version:"+shared.Settings.Version, "os:"+runtime.GOOS+" "+runtime.GOARCH, "arch_bits:64",
 		fmt.Sprintf("process_id:%d", os.Getpid()), "run_id:"+shared.runID, "tcp_port:"+portOf(s.listener),
 		fmt.Sprintf("server_time_usec:%d", time.Now().UnixMicro()),

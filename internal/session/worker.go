@@ -22,7 +22,7 @@ type Settings struct {
 	GatherBuffer int64
 	// IdleTimeout disconnects clients that send nothing and wait for nothing; 0 means never.
 	IdleTimeout time.Duration
-	// RedisVersion is what HELLO and INFO say, since clients decide by it what they may use.
+	// RedisVersion is what HELLO and INFO say as long as the backend has not told its own.
 	RedisVersion string
 	// Version is the proxy's own.
 	Version string

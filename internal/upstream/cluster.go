@@ -50,7 +50,8 @@ type Cluster struct {
 	scripts  *Scripts
 	facts    facts
 	stats    sharedStats
-	audience audience // of channels
+	audience audience                   // of channels
+	server   atomic.Pointer[ServerName] // nil: no node has said it
 	stop     context.CancelFunc
 	stopping context.Context //nolint:containedctx // the life of the cluster's goroutines
 	running  sync.WaitGroup
@@ -170,6 +171,7 @@ func (c *Cluster) control(addr string) (*redis.Client, error) {
 		options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dialNode(ctx, &c.cfg, network, addr)
 		}
+		options.OnConnect = c.meet
 		client = redis.NewClient(options)
 		c.connectors.control[addr] = client
 	}
