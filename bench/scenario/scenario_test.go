@@ -139,13 +139,16 @@ func TestHugeValueIsSetAndReadBack(t *testing.T) {
 
 func TestOneMetricIsScraped(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "# HELP %[1]s Total.\n%[1]s_more 1\n%[1]s 1.25e+06\n", mallocs)
+		fmt.Fprintf(w, "# HELP %[1]s Total.\n%[1]s_more 1\n%[1]s 1.25e+06\n\n# Mallocs = 77\n", "some_total")
 	}))
 	defer server.Close()
 	admin := strings.TrimPrefix(server.URL, "http://")
-	value, err := scrape(t.Context(), admin, mallocs)
+	value, err := scrape(t.Context(), admin, "some_total")
 	require.NoError(t, err)
 	require.InDelta(t, 1_250_000, value, 0)
+	value, err = mallocs(t.Context(), admin)
+	require.NoError(t, err)
+	require.InDelta(t, 77, value, 0)
 	_, err = scrape(t.Context(), admin, "nothing")
 	require.ErrorContains(t, err, "nothing")
 }
