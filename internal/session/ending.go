@@ -33,7 +33,7 @@ func (s *Session) Ended() bool {
 // endIfSettled closes a session that is to be drained when nothing is owed to the client. unread tells that input is
 // left: a command that waits for something, which is served first, or the beginning of one, which never was.
 func (s *Session) endIfSettled(unread bool) {
-	if s.inData || s.head != nil || s.mode != ModeNormal || unread && s.stopped && !s.deaf {
+	if s.inData || s.head != nil || s.awaitsChannels() || s.mode != ModeNormal || unread && s.stopped && !s.deaf {
 		return
 	}
 	s.finish()
@@ -58,7 +58,7 @@ func (s *Session) EOF() {
 		s.finish()
 		return
 	}
-	if s.conn.Unread() > 0 && s.stopped {
+	if s.conn.Unread() > 0 && s.stopped || s.awaitsChannels() {
 		s.drain = true // whole commands wait in the input
 		return
 	}

@@ -108,7 +108,13 @@ func (s *Session) told(kind upstream.ChannelKind, names []string, problem string
 		s.executing.resume()
 	}
 	s.goOn()
+	if s.drain {
+		s.endIfSettled(s.conn.Unread() > 0)
+	}
 }
+
+// awaitsChannels reports whether the client waits for a subscription to be confirmed.
+func (s *Session) awaitsChannels() bool { return s.channels != nil && s.channels.wish != nil }
 
 // forgetHub ends the tie to the hub when the session listens to nothing.
 func (s *Session) forgetHub() {
