@@ -22,6 +22,9 @@ type move struct {
 func (w *world) playBackend() {
 	w.connect()
 	w.playMoves()
+	if w.profile.pubsub {
+		w.playMessages()
+	}
 	if w.profile.blocking {
 		w.playElements()
 	}
@@ -140,6 +143,7 @@ func (m *move) step() bool {
 		m.to.owns[t], m.to.importing[t], m.to.knows[t] = true, nil, m.to
 		w.tracef("%s has slot %s", m.to.name, m.tag.text)
 	case 5:
+		m.from.endShardChannels(m.tag)
 		m.from.owns[t], m.from.migrating[t], m.from.knows[t] = false, nil, m.to
 	default:
 		w.learn(m.tag, m.to)

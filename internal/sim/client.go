@@ -36,8 +36,10 @@ type client struct {
 	hold     *command     // whose reply it waits for before it sends more
 	queueing *transaction // since MULTI
 	watched  []watching
-	excused  bool // replies were on their way to it when it left
-	outdated bool // a watched key was changed by the client itself, when everything is executed in turn
+	// listening is what a client has that does nothing but listen to channels; nil: it does other things.
+	listening *listening
+	excused   bool // replies were on their way to it when it left
+	outdated  bool // a watched key was changed by the client itself, when everything is executed in turn
 
 	ending    ending
 	ended     bool // has sent its end
@@ -80,6 +82,9 @@ func (w *world) newClient() {
 	c.fake = w.loop.AttachFake(c.session.Conn())
 	if c.slow {
 		c.fake.Room = w.random.IntN(2000)
+	}
+	if w.profile.pubsub && !w.calm && chance(w.random, 60) {
+		c.listening = &listening{to: make(map[topic]bool), last: make(map[topic]int), due: make(map[topic][]int)}
 	}
 	w.clients = append(w.clients, c)
 	w.everyone = append(w.everyone, c)
@@ -160,10 +165,23 @@ func (c *client) take(reply string) {
 		c.waiting[0].forget()
 		c.waiting = c.waiting[1:]
 	}
+	if reply[0] == '>' {
+		reply = "*" + reply[1:]
+	}
+	if c.heard(reply) {
+		return
+	}
 	if len(c.waiting) == 0 {
 		c.world.failf("client %d received %q, which it did not ask for", c.id, brief(reply))
 	}
 	cmd := c.waiting[0]
+	if cmd.topics != nil {
+		c.world.tracef("client %d: %v -> %q", c.id, cmd, brief(reply))
+		if c.confirmed(cmd, reply) {
+			c.waiting = c.waiting[1:]
+		}
+		return
+	}
 	c.waiting = c.waiting[1:]
 	cmd.outcome = answered
 	if c.hold == cmd {

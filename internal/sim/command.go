@@ -34,6 +34,7 @@ type command struct {
 	silent     bool // CLIENT REPLY: no reply
 	// judge, when set, judges the reply in the place of the oracle.
 	judge  func(reply string)
+	topics []topic      // of a command about subscriptions, those without an answer
 	blocks bool         // it is a blocking pop
 	whole  *transaction // that an EXEC executes
 

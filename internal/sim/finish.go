@@ -11,6 +11,7 @@ import (
 const (
 	settleTime  = 2 * time.Minute  // within which every command must have its answer
 	recoverTime = 15 * time.Second // within which commands must succeed again when nothing is in their way
+	settleFeeds = 30 * time.Second // within which a lost feed is noticed and made anew
 	idleTime    = 25 * time.Second // after which nothing but what is needed is kept
 )
 
@@ -30,6 +31,7 @@ func (w *world) finish() {
 		return !slices.ContainsFunc(w.clients, func(c *client) bool { return (c.budget > 0 || !c.quiet()) && !c.drained }) && len(w.moves) == 0
 	})
 	w.recover()
+	w.checkMessages()
 	w.checkOwed()
 	w.checkOrder()
 	w.checkData()
@@ -145,7 +147,7 @@ func (c *client) prepare() {
 
 // tryAll reads every key of the client and writes one.
 func (c *client) tryAll() {
-	if !c.remains() {
+	if !c.remains() || c.listening != nil {
 		return
 	}
 	for _, database := range c.world.profile.databases {
@@ -283,7 +285,7 @@ func (w *world) checkLinks() {
 			w.failf("an idle proxy keeps several connections to %s", l.node.name)
 		}
 		kept[p] = true
-		if l.queue != nil || len(l.watches) > 0 || l.blocked != nil || l.database != l.target.Database() {
+		if l.queue != nil || len(l.watches) > 0 || l.blocked != nil || len(l.topics) > 0 || l.database != l.target.Database() {
 			w.failf("link %d is kept with something of a client on it", l.id)
 		}
 		if l.released {

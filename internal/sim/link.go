@@ -67,6 +67,7 @@ type link struct {
 	queue    *queue            // since MULTI
 	watches  map[*register]int // the versions that the keys had
 	blocked  *blocking
+	topics   map[topic]bool
 	database int  // that is selected
 	hole     bool // nothing arrives at the node any more
 	mute     bool // nothing arrives at the proxy any more

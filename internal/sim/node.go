@@ -104,7 +104,7 @@ func (w *world) tagOfAll(commands [][]string) (t *tag, keys []string) {
 			last = len(args)
 		case "blpop", "brpop":
 			last = len(args) - 1
-		case "ping", "echo", "select", "unwatch":
+		case "ping", "echo", "select", "unwatch", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "sunsubscribe":
 			continue
 		}
 		for i := 1; i < last; i += step {

@@ -28,6 +28,7 @@ type profile struct {
 	gaps      bool // maps may leave slots without a primary
 	// transactions: clients send WATCH, MULTI and EXEC.
 	transactions bool
+	pubsub       bool // some clients listen to channels
 	blocking     bool // clients wait for elements of lists
 
 	settings  session.Settings
@@ -66,7 +67,7 @@ func newProfile(r *rand.Rand) profile {
 		p.connect = time.Duration(between(r, 20, 400)) * time.Millisecond
 		p.pipes.MaxInflight = pick(r, 20, 100, 16384)
 	}
-	p.transactions, p.blocking = chance(r, 40), chance(r, 30)
+	p.transactions, p.blocking, p.pubsub = chance(r, 40), chance(r, 30), chance(r, 25)
 	p.dedicated = upstream.DedicatedConfig{Max: pick(r, 1, 256), Wait: time.Hour}
 	if p.large {
 		p.settings.StreamThreshold = 8 << 10
@@ -94,8 +95,8 @@ func (p *profile) String() string {
 	if p.sharded {
 		kind = fmt.Sprintf("%d nodes", p.nodes)
 	}
-	return fmt.Sprintf("%s, %d clients of %d commands, faults=%t moves=%t single-key=%t large=%t huge=%t narrow=%t gaps=%t transactions=%t blocking=%t reloads=%t inflight=%d pipes=%d dedicated=%d/%v timeouts=%v/%v",
-		kind, p.clients, p.commands, p.faults, p.moves, p.singleKey, p.large, p.huge, p.narrow, p.gaps, p.transactions, p.blocking, p.reloads, p.settings.MaxInflight, p.pipes.Max, p.dedicated.Max, p.dedicated.Wait, p.command, p.connect)
+	return fmt.Sprintf("%s, %d clients of %d commands, faults=%t moves=%t single-key=%t large=%t huge=%t narrow=%t gaps=%t transactions=%t blocking=%t pubsub=%t reloads=%t inflight=%d pipes=%d dedicated=%d/%v timeouts=%v/%v",
+		kind, p.clients, p.commands, p.faults, p.moves, p.singleKey, p.large, p.huge, p.narrow, p.gaps, p.transactions, p.blocking, p.pubsub, p.reloads, p.settings.MaxInflight, p.pipes.Max, p.dedicated.Max, p.dedicated.Wait, p.command, p.connect)
 }
 
 // chance is true in percent of 100 cases.

@@ -45,6 +45,12 @@ func (c *client) issueBatch() {
 			c.local("+PONG\r\n", "PING")
 		case !c.known:
 			c.introduce()
+		case c.listening != nil:
+			if !c.listening.begun && chance(w.random, 50) {
+				c.hello(3)
+			}
+			c.listening.begun = true
+			c.issueSubscription()
 		case w.profile.transactions && !c.muted && c.skip == 0 && chance(w.random, 25):
 			c.beginTransaction()
 		case w.profile.blocking && !c.muted && c.skip == 0 && chance(w.random, 12):

@@ -34,6 +34,10 @@ func (n *node) handle(l *link, args []string) string {
 		return n.exec(l, asking)
 	case "client":
 		return n.clientCommand(l, args)
+	case "ping":
+		if len(l.topics) > 0 {
+			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+		}
 	}
 	refusal := n.refusal(l, [][]string{args}, asking)
 	switch {
@@ -137,6 +141,9 @@ func (n *node) run(l *link, args []string) string {
 		return n.block(l, args)
 	case "lpush", "rpush":
 		return n.putBack(l, args)
+	}
+	if reply := n.subscription(l, args); reply != "" {
+		return reply
 	}
 	w.checkForeign(l, args)
 	return w.execute(n, l, args)

@@ -29,6 +29,7 @@ const (
 type Stats struct {
 	Commands, Answered, Errors, Links, Dials, Moves, Maps, Replaced, Clients int
 	Executed, Aborted                                                        int // transactions
+	Messages                                                                 int
 	Popped, PutBack, Lost                                                    int // elements of lists
 	Redirected, Asked, Retried, TimedOut, Late                               uint64
 }
@@ -44,6 +45,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Maps += o.Maps
 	s.Replaced += o.Replaced
 	s.Clients += o.Clients
+	s.Messages += o.Messages
 	s.Executed += o.Executed
 	s.Aborted += o.Aborted
 	s.Popped += o.Popped
@@ -85,6 +87,7 @@ type world struct {
 	registers map[registerKey]*register
 	byID      map[string]*command
 	elements  map[string]*element
+	published int // messages
 	// transactions are all that clients have begun, by name.
 	transactions map[string]*transaction
 
@@ -131,9 +134,13 @@ func Run(seed uint64, trace io.Writer) (stats Stats, err error) {
 	return stats, nil
 }
 
+func newRandom(seed uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable on purpose
+}
+
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), trace: trace, //nolint:gosec // repeatable on purpose
+		seed: seed, random: newRandom(seed), trace: trace,
 		registers: make(map[registerKey]*register), byID: make(map[string]*command), elements: make(map[string]*element), transactions: make(map[string]*transaction), drawn: make(map[string]*topology.Map), tagByText: make(map[string]*tag),
 	}
 	w.profile = newProfile(w.random)
