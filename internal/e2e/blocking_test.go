@@ -17,6 +17,7 @@ func connectedClients(server *redistest.Server) int {
 }
 
 func TestBlockingPops(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "clients: {idle_timeout: 1s}"))
 	pushes := redistest.Dial(t, p.Addr)
@@ -47,6 +48,7 @@ func await(t *testing.T, condition func() bool) {
 }
 
 func TestBlockedClientThatLeavesFreesItsConnection(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	redistest.Dial(t, p.Addr).Do("PING")
@@ -62,6 +64,7 @@ func TestBlockedClientThatLeavesFreesItsConnection(t *testing.T) {
 }
 
 func TestClientUnblock(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	blocked, other := redistest.Dial(t, p.Addr), redistest.Dial(t, p.Addr)
@@ -76,6 +79,7 @@ func TestClientUnblock(t *testing.T) {
 }
 
 func TestWaitCountsTheSessionsWrites(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	c := redistest.Dial(t, p.Addr)
@@ -128,6 +132,7 @@ func TestTransactionsKeepConnectionsFlat(t *testing.T) {
 }
 
 func TestTransactionsOnACluster(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := startProxy(t, clusterYAML(servers.Addrs()))
 	c := redistest.Dial(t, p.Addr)

@@ -30,7 +30,7 @@ var versionedLines = []struct{ line, two, three string }{
 
 // TestClusterClients lets clients of several kinds use one cluster.
 func TestClusterClients(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	t.Run("each gets its protocol", func(t *testing.T) { eachGetsItsProtocol(t, servers, p) })

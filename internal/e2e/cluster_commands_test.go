@@ -17,7 +17,7 @@ const crossSlot = "-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 // TestClusterCommands runs what clients send to a Redis Cluster of three primaries and three replicas through one proxy.
 // The reply to compare with is that of a standalone server: to its clients the cluster looks like one.
 func TestClusterCommands(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 3)
 	single := redistest.Standalone(t)
 	p := clusterProxy(t, servers, "")

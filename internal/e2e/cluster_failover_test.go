@@ -138,7 +138,7 @@ func TestPrimaryDiesUnderLoad(t *testing.T) {
 
 // TestSeedsAppearAfterTheStart: a daemon whose clusters are all away starts, says so, and serves when they come.
 func TestSeedsAppearAfterTheStart(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	first, second := redistest.NewFaultyProxy(t, servers.Primaries[0].Addr()), redistest.NewFaultyProxy(t, servers.Primaries[1].Addr())
 	first.RefuseNew()

@@ -13,7 +13,7 @@ import (
 
 // TestClusterKeyspace runs the commands about all keys on a cluster; a standalone server says what the answers are.
 func TestClusterKeyspace(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	single := redistest.Standalone(t)
 	p := clusterProxy(t, servers, "")
@@ -59,7 +59,7 @@ func TestClusterKeyspace(t *testing.T) {
 
 // TestClusterRandomKeyIsSpread: each shard's keys come as often as it has keys.
 func TestClusterRandomKeyIsSpread(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	c := hello(t, p.Addr, 2)
@@ -79,7 +79,7 @@ func TestClusterRandomKeyIsSpread(t *testing.T) {
 
 // TestClusterLastSave: what is certain to be saved is what the node has that saved first.
 func TestClusterLastSave(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	oldest := int64(0)
@@ -96,7 +96,7 @@ func TestClusterLastSave(t *testing.T) {
 
 // TestClusterKeysIsBounded: more keys than a client may leave unread are an error, and the connection stays.
 func TestClusterKeysIsBounded(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "", "clients: {output_buffer: 256KiB}")
 	for _, protocol := range []int{2, 3} {
@@ -112,7 +112,7 @@ func TestClusterKeysIsBounded(t *testing.T) {
 
 // TestClusterKeyspaceWithANodeAway: the part that fails is the answer, and nothing hangs.
 func TestClusterKeyspaceWithANodeAway(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "command_timeout: 500ms")
 	c := hello(t, p.Addr, 2)

@@ -37,9 +37,19 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	led := func() bool { // to every kind of redirect
 		return !slices.ContainsFunc(kinds, func(kind string) bool { return p.metric(t, "sluice_redirects_total", kind) == 0 })
 	}
+	for _, tag := range tags[:2] {
+		require.Eventually(t, func() bool { return string(servers.NodeFor(tag).Do("EXISTS", pairOf(tag)[0])) == ":1\r\n" }, eventually, tick)
+	}
 	for round := 0; round < 3 || round < 30 && !led(); round++ {
-		for _, tag := range tags {
-			moveKeyByKey(t, servers, tag, clients)
+		for i, tag := range tags {
+			moveKeyByKey(t, servers, tag, clients, func(m *redistest.SlotMigration) {
+				if round > 0 || i > 1 {
+					return
+				}
+				before := p.metric(t, "sluice_redirects_total", "tryagain")
+				m.MoveKey(pairOf(tag)[0]) // until the other one has moved too, who asks for both is told to try again
+				require.Eventually(t, func() bool { return p.metric(t, "sluice_redirects_total", "tryagain") > before }, eventually, tick)
+			})
 		}
 	}
 	clients.requireRight()
@@ -59,8 +69,12 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 
 func bulk(text string) string { return "$" + strconv.Itoa(len(text)) + "\r\n" + text + "\r\n" }
 
-// moveKeyByKey moves the tag's slot to the next primary. Between its steps the clients go on.
-func moveKeyByKey(t *testing.T, servers *redistest.ClusterServers, tag string, clients *crowd) {
+// pairOf is the keys that pairs writes with one command.
+func pairOf(tag string) [2]string { return [2]string{"{" + tag + "}pair1", "{" + tag + "}pair2"} }
+
+// moveKeyByKey moves the tag's slot to the next primary. Between its steps the clients go on; begun is called when the slot
+// is on the move and none of its keys has moved.
+func moveKeyByKey(t *testing.T, servers *redistest.ClusterServers, tag string, clients *crowd, begun func(m *redistest.SlotMigration)) {
 	t.Helper()
 	number := int(slot.Of([]byte(tag)))
 	from := servers.NodeForSlot(number)
@@ -71,6 +85,7 @@ func moveKeyByKey(t *testing.T, servers *redistest.ClusterServers, tag string, c
 		}
 	}
 	m := servers.StartMigration(number, from, to)
+	begun(m)
 	clients.awaitServed(100)
 	for range 4 {
 		m.MoveKeys(2)
@@ -143,7 +158,7 @@ func (w *writer) requireStored(t *testing.T, servers *redistest.ClusterServers) 
 // pairs writes and reads two keys of one slot with one command. While only one of them has moved, the cluster asks to try
 // again; the proxy does, since nothing is behind the command.
 func pairs(c *crowd, conn *redistest.Conn, tag string) {
-	one, two := "{"+tag+"}pair1", "{"+tag+"}pair2"
+	one, two := pairOf(tag)[0], pairOf(tag)[1]
 	for i := 0; !c.ended(); i++ {
 		v := strconv.Itoa(i)
 		for _, step := range []struct {

@@ -81,7 +81,7 @@ func fill(t *testing.T, c *redistest.Conn, name string, n int) []string {
 }
 
 func TestClusterScan(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	single := redistest.Standalone(t)
 	p := clusterProxy(t, servers, "")
@@ -162,7 +162,7 @@ func tagged(t *testing.T, c *redistest.Conn, tags, n int) (keys []string) {
 
 // TestClusterScanWhileKeysMove moves keys out of the way of a walk: from a node that it has not seen to one that it has.
 func TestClusterScanWhileKeysMove(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	c := hello(t, p.Addr, 2)
@@ -211,7 +211,7 @@ func (s *scanner) requireUnseen(keys []string) {
 
 // TestClusterScanToEmptyNode moves keys to a node that serves no slot yet.
 func TestClusterScanToEmptyNode(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	empty := servers.Primaries[2]
 	for _, s := range servers.Primaries {
@@ -243,7 +243,7 @@ func keysOf(c *redistest.Conn, pattern string) (keys []string) {
 
 // TestClusterScanUnderResharding walks on and on while slots move at random.
 func TestClusterScanUnderResharding(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	c := hello(t, p.Addr, 2)
@@ -291,7 +291,7 @@ func (s *scanner) requireAll(keys []string) {
 
 // TestClusterScanAcrossFailover: the cursor of the old primary means nothing to the new one.
 func TestClusterScanAcrossFailover(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 3)
 	p := clusterProxy(t, servers, "")
 	c := hello(t, p.Addr, 2)

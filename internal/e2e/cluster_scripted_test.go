@@ -168,7 +168,7 @@ func TestNodeThatDropsConnectionsIsNotFlooded(t *testing.T) {
 
 // TestRedirectLoopEnds: two nodes that each redirect to the other neither keep a command for ever nor cause a storm.
 func TestRedirectLoopEnds(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	var f *fakeCluster
 	var ready sync.WaitGroup
 	ready.Add(1)
@@ -201,7 +201,7 @@ func TestRedirectLoopEnds(t *testing.T) {
 
 // TestCommandOnANodeThatLeavesStillTimesOut: a call in flight to a node that the topology drops is not forgotten.
 func TestCommandOnANodeThatLeavesStillTimesOut(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	f := newFakeCluster(t, 2, func(node int, c *redistest.ScriptedConn, args [][]byte) {
 		if node == 0 {
 			c.Write("$1\r\nv\r\n")

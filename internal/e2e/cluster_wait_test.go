@@ -11,7 +11,7 @@ import (
 
 // TestClusterWait waits for the replicas of every shard: the writes before may have gone to any.
 func TestClusterWait(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 3)
 	p := clusterProxy(t, servers, "", "dedicated: {idle_timeout: 200ms}")
 	c := redistest.Dial(t, p.Addr)

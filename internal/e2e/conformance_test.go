@@ -28,6 +28,7 @@ func eachExampleFile(t *testing.T, run func(t *testing.T, p *pair, protocol int,
 }
 
 func TestRepliesEqualServer(t *testing.T) {
+	t.Parallel()
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)
 		for i := range examples {
@@ -38,6 +39,7 @@ func TestRepliesEqualServer(t *testing.T) {
 }
 
 func TestPipelinedRepliesEqualServer(t *testing.T) {
+	t.Parallel()
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)
 		var batch strings.Builder
@@ -55,6 +57,7 @@ func TestPipelinedRepliesEqualServer(t *testing.T) {
 // TestServersHoldTheSameAfterExamples: commands that change something came through whole, so both servers end with the
 // same keys.
 func TestServersHoldTheSameAfterExamples(t *testing.T) {
+	t.Parallel()
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)
 		for i := range examples {

@@ -25,7 +25,7 @@ func blockedClients(server *redistest.Server) string {
 
 // A session that finds all dedicated connections lent gets the next that is given back, and nobody overtakes it.
 func TestDedicatedConnectionsAreWaitedForInTurn(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 1", "dedicated: {max: 1, wait: 1h}", "clients: {idle_timeout: 1s}"))
 	push := redistest.Dial(t, p.Addr)
@@ -48,7 +48,7 @@ func TestDedicatedConnectionsAreWaitedForInTurn(t *testing.T) {
 }
 
 func TestDedicatedConnectionsExhausted(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 1", "dedicated: {max: 1, wait: 50ms}"))
 	first, second := redistest.Dial(t, p.Addr), redistest.Dial(t, p.Addr)
@@ -65,7 +65,7 @@ func TestDedicatedConnectionsExhausted(t *testing.T) {
 }
 
 func TestIdleDedicatedConnections(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 1", "dedicated: {min: 2, idle_timeout: 100ms}"))
 	clients := make([]*redistest.Conn, 5)
@@ -83,7 +83,7 @@ func TestIdleDedicatedConnections(t *testing.T) {
 
 // A client that ends its side before its blocking command is begun has nobody to take what would come.
 func TestBlockingCommandBeforeTheEnd(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	for range 50 {
@@ -97,7 +97,7 @@ func TestBlockingCommandBeforeTheEnd(t *testing.T) {
 
 // A connection that is lost while it is made clean is given back all the same.
 func TestDedicatedConnectionLostOnItsWayBack(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	c := redistest.Dial(t, p.Addr)

@@ -42,7 +42,7 @@ func (p *proxy) advertise(t *testing.T, kind, addr, keys string, tenant ...strin
 
 // TestFleetIsOneCluster: clients in cluster mode find all proxies by one of them and use every one for its slots.
 func TestFleetIsOneCluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	sharded := redistest.Cluster(t, 3, 0)
 	direct := redistest.Standalone(t)
 	for kind, addr := range map[string]string{"standalone": redistest.Standalone(t).Addr(), "cluster": sharded.Addrs()[0]} {

@@ -119,7 +119,7 @@ tenants: [{name: one, cluster: main, databases: [0]}, {name: two, cluster: main,
 
 // TestClusterInfo: the keyspace is that of all shards.
 func TestClusterInfo(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	single := redistest.Standalone(t)
 	p := clusterProxy(t, servers, "")

@@ -36,7 +36,7 @@ func modulePair(t *testing.T, tenant string) *pair {
 }
 
 func TestModuleCommandsAreThoseOfTheBackend(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	p := modulePair(t, "")
 	for _, protocol := range []int{2, 3} {
 		through, direct := p.dial(t, protocol)
@@ -60,7 +60,7 @@ func TestModuleCommandsAreThoseOfTheBackend(t *testing.T) {
 }
 
 func TestAdminCommandsOfModulesAreOffByDefault(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	const refused = "-NOPERM 'tst.admin' concerns the operation of the backend and is not available through this proxy\r\n"
 	for tenant, want := range map[string]string{"": refused, "admin_modules: true": "$1\r\nx\r\n", "trusted: true": "$1\r\nx\r\n"} {
 		p := modulePair(t, tenant)
@@ -78,7 +78,7 @@ func TestAdminCommandsOfModulesAreOffByDefault(t *testing.T) {
 }
 
 func TestModuleCommandsOnACluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0, redistest.WithConfig("loadmodule "+buildModule(t)))
 	p := clusterProxy(t, servers, "")
 	c := redistest.Dial(t, p.Addr)
@@ -105,7 +105,7 @@ func TestModuleCommandsOnACluster(t *testing.T) {
 
 // TestLongModuleCommandWaits: what streams past the pipes is asked about before its first byte is passed on.
 func TestLongModuleCommandWaits(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	p := modulePair(t, "")
 	c := redistest.Dial(t, p.proxy.Addr)
 	long := strings.Repeat("x", 3<<20)
@@ -124,7 +124,7 @@ func TestLongModuleCommandWaits(t *testing.T) {
 
 // TestModuleIsLoadedLater: that a command does not exist is not remembered for long, and what exists is asked once.
 func TestModuleIsLoadedLater(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	module := buildModule(t)
 	server := redistest.Standalone(t, redistest.WithConfig("enable-module-command yes"))
 	p := startProxy(t, standaloneYAML(server.Addr()))
@@ -157,7 +157,7 @@ func commandCalls(t *testing.T, server *redistest.Server, name string) (calls in
 
 // TestUnknownNamesAreAskedForWithinBounds: a client that makes names up costs the backend little and others nothing.
 func TestUnknownNamesAreAskedForWithinBounds(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	p.awaitReady(t)
@@ -177,7 +177,7 @@ func TestUnknownNamesAreAskedForWithinBounds(t *testing.T) {
 
 // TestRenamedCommandsAreServedAsWhatTheyAre: a backend may have given a command of the table another name.
 func TestRenamedCommandsAreServedAsWhatTheyAre(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	renamed := redistest.WithConfig("rename-command INCR my.incr", "rename-command MGET my.mget", "rename-command BLPOP my.blpop",
 		"rename-command DEBUG my.debug")
 	p := &pair{backend: redistest.Standalone(t, renamed), direct: redistest.Standalone(t, renamed)}

@@ -13,6 +13,7 @@ import (
 // TestReceiversAreCountedAsRedis plays dialogues of several clients through the proxy and directly. "1: SUBSCRIBE a" is
 // sent by client 1, whose answer is compared; "1<" reads one more message of it. Clients from 5 on speak RESP3.
 func TestReceiversAreCountedAsRedis(t *testing.T) {
+	t.Parallel()
 	dialogues := []string{
 		"9: PUBLISH a x|9: PUBSUB NUMSUB a|9: PUBSUB CHANNELS|9: PUBSUB NUMPAT|9: SPUBLISH a x|9: PUBSUB SHARDCHANNELS|9: PUBSUB SHARDNUMSUB a",
 		"1: SUBSCRIBE a|2: SUBSCRIBE a|5: SUBSCRIBE a|9: PUBLISH a x|1<|2<|5<|9: PUBLISH b x|9: PUBSUB NUMSUB a b a|9: PUBSUB CHANNELS",
@@ -66,6 +67,7 @@ func playClients(t *testing.T, addr, dialogue string) (heard []string) {
 
 // TestDirectSubscribersAreCountedToo: clients that are not the proxy's are in the numbers as well.
 func TestDirectSubscribersAreCountedToo(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	p.awaitReady(t)
@@ -82,6 +84,7 @@ func TestDirectSubscribersAreCountedToo(t *testing.T) {
 
 // TestChannelsOfAWholeCluster: what PUBSUB tells is of all nodes, and each channel is named and counted once.
 func TestChannelsOfAWholeCluster(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "", "loops: 2")
 	publisher := redistest.Dial(t, p.Addr)

@@ -15,6 +15,7 @@ import (
 // TestPipelinedSubscriptionsAsRedis sends each batch in one write and compares every byte that comes until its last
 // reply, which is to ECHO or ends the connection.
 func TestPipelinedSubscriptionsAsRedis(t *testing.T) {
+	t.Parallel()
 	batches := []string{
 		"SUBSCRIBE a|GET k|SUBSCRIBE b a|PING|UNSUBSCRIBE a|SET k v|GET k|UNSUBSCRIBE a|UNSUBSCRIBE b|PUNSUBSCRIBE",
 		"SET k v|SUBSCRIBE a|PING x|PING x y|GET k|PSUBSCRIBE a* b*|UNSUBSCRIBE|PUNSUBSCRIBE b* c* a*",
@@ -57,6 +58,7 @@ func playBatch(t *testing.T, c *redistest.Conn, batch string) string {
 
 // TestThousandsOfChannelsAreSubscribedAnew: when the connection is lost, all channels come back, and the loss is counted.
 func TestThousandsOfChannelsAreSubscribedAnew(t *testing.T) {
+	t.Parallel()
 	const channels = 12_000
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 1"))
@@ -84,6 +86,7 @@ func TestThousandsOfChannelsAreSubscribedAnew(t *testing.T) {
 
 // TestARefusedSubscriptionIsTold: the client gets the node's error, and others keep what they listen to.
 func TestARefusedSubscriptionIsTold(t *testing.T) {
+	t.Parallel()
 	p := startPair(t)
 	listener, _ := p.dial(t, 2)
 	listener.Do("SUBSCRIBE", "open:1")
@@ -104,6 +107,7 @@ func TestARefusedSubscriptionIsTold(t *testing.T) {
 
 // TestSubscribeDoesNotWaitForever: while no node can be reached, the client gets an error and may go on.
 func TestSubscribeDoesNotWaitForever(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	relay := redistest.NewFaultyProxy(t, server.Addr())
 	p := startProxy(t, tenantYAML("standalone", []string{relay.Addr()}, "command_timeout: 1s"))
@@ -122,6 +126,7 @@ func TestSubscribeDoesNotWaitForever(t *testing.T) {
 
 // TestSubscribedClientsMayBeSilent: an idle timeout is for clients that wait for nothing.
 func TestSubscribedClientsMayBeSilent(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "clients: {idle_timeout: 1s}"))
 	p.awaitReady(t)
@@ -137,6 +142,7 @@ func TestSubscribedClientsMayBeSilent(t *testing.T) {
 
 // TestAnotherTenantLeavesTheChannels: messages of one tenant's cluster must not reach a client that has become another's.
 func TestAnotherTenantLeavesTheChannels(t *testing.T) {
+	t.Parallel()
 	first, second := redistest.Standalone(t), redistest.Standalone(t)
 	p := startProxy(t, fmt.Sprintf(`
 listeners: [{address: "127.0.0.1:0"}]

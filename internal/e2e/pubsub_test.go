@@ -12,6 +12,7 @@ import (
 // TestSubscriptionsAsRedis plays dialogues through the proxy and directly and compares every byte. "<" reads one more
 // message, ">" publishes from another client.
 func TestSubscriptionsAsRedis(t *testing.T) {
+	t.Parallel()
 	dialogues := []string{
 		"SUBSCRIBE a|> a hello|<|UNSUBSCRIBE a|PING",
 		"SUBSCRIBE a b|<|> b x|<|> a y|<|UNSUBSCRIBE a b|<",
@@ -59,6 +60,7 @@ func playSubscription(t *testing.T, addr, hello, dialogue string) string {
 
 // TestManySubscribersShareAConnection counts the connections of the backend while hundreds listen.
 func TestManySubscribersShareAConnection(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 1"))
 	publisher := redistest.Dial(t, p.Addr)
@@ -83,6 +85,7 @@ func TestManySubscribersShareAConnection(t *testing.T) {
 
 // TestSubscriptionsSurviveALostConnection kills the proxy's connections at the backend.
 func TestSubscriptionsSurviveALostConnection(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	c := redistest.Dial(t, p.Addr)
@@ -93,6 +96,7 @@ func TestSubscriptionsSurviveALostConnection(t *testing.T) {
 }
 
 func TestShardSubscriptionsOnACluster(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := startProxy(t, clusterYAML(servers.Addrs()))
 	c, publisher := redistest.Dial(t, p.Addr), redistest.Dial(t, p.Addr)

@@ -20,7 +20,7 @@ const (
 // TestBusyScripts: a script that does not end is ended by SCRIPT KILL of another client, although it blocks the connections
 // that clients share.
 func TestBusyScripts(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		servers := redistest.Cluster(t, 3, 0)
 		p := clusterProxy(t, servers, "", "loops: 1", "pipes: {max: 1}")
@@ -94,7 +94,7 @@ func awaitKill(t *testing.T, c *redistest.Conn, args ...string) {
 
 // TestKillOfUnreachableNode: a node that cannot be asked is told of, unless another has killed something.
 func TestKillOfUnreachableNode(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "", "cluster: connect_timeout: 500ms")
 	c := hello(t, p.Addr, 2)

@@ -12,7 +12,7 @@ import (
 // TestScriptsAfterRestart: a server that comes back without its scripts runs them all the same, also in pipelines and
 // transactions.
 func TestScriptsAfterRestart(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 2"))
 	p.awaitReady(t)
@@ -52,7 +52,7 @@ func TestScriptsAfterRestart(t *testing.T) {
 
 // TestFunctionsThatDiffer: what was done on some primaries only is told.
 func TestFunctionsThatDiffer(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	c := hello(t, p.Addr, 2)
@@ -62,6 +62,13 @@ func TestFunctionsThatDiffer(t *testing.T) {
 		string(c.Do("FUNCTION", "LOAD", library)))
 	require.Equal(t, "-ERR Library 'lib' already exists\r\n", string(c.Do("FUNCTION", "LOAD", library)))
 	require.Equal(t, bulk("lib"), string(c.Do("FUNCTION", "LOAD", "REPLACE", library)))
+	servers.Primaries[1].Do("FUNCTION", "DELETE", "lib")
+	lacking := []string{"FCALL", "f", "1", keyOfShard(1, "f")} // as at a primary that joined and was not given the libraries
+	require.Contains(t, string(c.Do(lacking...)), "-ERR Function not found")
+	require.Equal(t, string(servers.Primaries[1].Do(lacking...)), string(c.Do(lacking...)))
+	require.Equal(t, ":1\r\n", string(c.Do("FCALL", "f", "1", keyOfShard(0, "f"))))
+	require.Equal(t, bulk("lib"), string(c.Do("FUNCTION", "LOAD", "REPLACE", library)))
+	require.Equal(t, ":1\r\n", string(c.Do(lacking...)))
 	servers.Primaries[1].Do("FUNCTION", "DELETE", "lib")
 	require.Contains(t, string(c.Do("FUNCTION", "LIST")), "lib")
 	require.Equal(t, "+OK\r\n", string(c.Do("FUNCTION", "DELETE", "lib")))

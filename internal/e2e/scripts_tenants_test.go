@@ -31,7 +31,7 @@ tenants:
 
 // TestScriptsOfTenantsOnOneServer: what tenants share is not changed or shown by one of them.
 func TestScriptsOfTenantsOnOneServer(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	require.Equal(t, bulk("op"), string(server.Do("FUNCTION", "LOAD", "#!lua name=op\nredis.register_function('op',function() return 'by the operator' end)")))
 	ann, ben := scriptTenants(t, "standalone", []string{server.Addr()}, [2]string{", databases: [0]", ", databases: [1]"})
@@ -62,7 +62,7 @@ func TestScriptsOfTenantsOnOneServer(t *testing.T) {
 
 // TestScriptMemoryIsTheTenants: the proxy's memory serves nobody but the tenant whose scripts they are.
 func TestScriptMemoryIsTheTenants(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	ann, ben := scriptTenants(t, "cluster", servers.Addrs(), [2]string{})
 	body := "return 'of ann'"

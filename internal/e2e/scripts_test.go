@@ -33,7 +33,7 @@ func emptyCaches(t *testing.T, servers *redistest.ClusterServers) {
 
 // TestScriptsOnCluster: a client that knows nothing of clusters gets from one what it gets from a single server.
 func TestScriptsOnCluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	direct := redistest.Standalone(t)
@@ -218,7 +218,7 @@ func requireFlushed(t *testing.T, addr string, servers *redistest.ClusterServers
 
 // TestScriptsOfGoRedis drives the client library's own way with scripts.
 func TestScriptsOfGoRedis(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	ctx := context.Background()
@@ -262,7 +262,7 @@ func TestScriptsOfGoRedis(t *testing.T) {
 // TestScriptsOnNewNode: a primary that joins, one that takes over and one that comes back empty are given the scripts
 // before they are asked to run them, so that pipelines do not notice either.
 func TestScriptsOnNewNode(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 3)
 	p := clusterProxy(t, servers, "")
 	c := hello(t, p.Addr, 2)

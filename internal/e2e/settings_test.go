@@ -13,7 +13,7 @@ import (
 
 // TestConfigGetTellsTheBackendsValues: what frameworks look at is what the backend goes by, in the same bytes.
 func TestConfigGetTellsTheBackendsValues(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	set := redistest.WithConfig("maxmemory 123mb", "maxmemory-policy allkeys-lfu", "notify-keyspace-events Egx", "appendonly yes", `save 900 1`)
 	p := &pair{backend: redistest.Standalone(t, set), direct: redistest.Standalone(t, set)}
 	p.proxy = startProxy(t, standaloneYAML(p.backend.Addr()))
@@ -55,7 +55,7 @@ func TestConfigGetTellsTheBackendsValues(t *testing.T) {
 
 // TestConfigGetWhereTheBackendRefuses: managed services take no CONFIG; INFO may tell.
 func TestConfigGetWhereTheBackendRefuses(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	for rules, want := range map[string]string{"~* &* +@all -config": "volatile-ttl", "~* &* +@all -config -info": "noeviction"} {
 		server := redistest.Standalone(t, redistest.WithUser("app", "secret", rules), redistest.WithConfig("maxmemory-policy volatile-ttl"))
 		p := startProxy(t, tenantYAML("standalone", []string{server.Addr()}, "databases: [0, 5]", `cluster: auth: {username: app, password: secret}`))
@@ -68,7 +68,7 @@ func TestConfigGetWhereTheBackendRefuses(t *testing.T) {
 }
 
 func TestConfigGetOnACluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0, redistest.WithConfig("maxmemory-policy allkeys-lru"))
 	c := redistest.Dial(t, clusterProxy(t, servers, "").Addr)
 	require.Equal(t, "*2\r\n$16\r\nmaxmemory-policy\r\n$11\r\nallkeys-lru\r\n", string(c.Do("CONFIG", "GET", "maxmemory-policy")))
@@ -76,7 +76,7 @@ func TestConfigGetOnACluster(t *testing.T) {
 }
 
 func TestACLOfTheSession(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	p := startPair(t)
 	for _, protocol := range []int{2, 3} {
 		through, direct := p.dial(t, protocol)

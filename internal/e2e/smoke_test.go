@@ -9,6 +9,7 @@ import (
 )
 
 func TestSmokeStandalone(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr()))
 	c := redistest.Dial(t, p.Addr)
@@ -18,6 +19,7 @@ func TestSmokeStandalone(t *testing.T) {
 }
 
 func TestSmokeCluster(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := startProxy(t, clusterYAML(servers.Addrs()))
 	c := redistest.Dial(t, p.Addr)

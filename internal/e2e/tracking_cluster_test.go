@@ -12,7 +12,7 @@ import (
 
 // TestTrackingOnACluster has a client that knows of no cluster track keys of every shard, in each mode.
 func TestTrackingOnACluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "", "loops: 2")
 	writer := redistest.Dial(t, p.Addr)
@@ -109,6 +109,7 @@ func TestTrackingOnACluster(t *testing.T) {
 
 // TestTrackingWhileASlotMoves reads a key, and one that does not exist, of a slot that goes to another shard.
 func TestTrackingWhileASlotMoves(t *testing.T) {
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "")
 	c, writer := hello(t, p.Addr, 3), redistest.Dial(t, p.Addr)
@@ -138,6 +139,7 @@ func TestTrackingWhileASlotMoves(t *testing.T) {
 
 // TestTrackingThroughAFailover loses a primary: the client is told to forget, and hears of its successor's keys.
 func TestTrackingThroughAFailover(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"", "BCAST"} {
 		t.Run(mode, func(t *testing.T) {
 			servers := redistest.Cluster(t, 3, 3)

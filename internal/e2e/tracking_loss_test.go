@@ -19,7 +19,7 @@ func invalidation(key string) string { return fmt.Sprintf(invalidateKey, len(key
 
 // TestInvalidationsReachTheirSessionOnly has several clients read different keys.
 func TestInvalidationsReachTheirSessionOnly(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	p := startPair(t, "loops: 2")
 	before := connectedClients(p.backend)
 	var clients [8]*redistest.Conn
@@ -51,7 +51,7 @@ func TestInvalidationsReachTheirSessionOnly(t *testing.T) {
 
 // TestLostConnectionsFlushTheClientsCache kills the connections on which a node tracks.
 func TestLostConnectionsFlushTheClientsCache(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	backend := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(backend.Addr()))
 	p.awaitReady(t)
@@ -85,6 +85,7 @@ func TestLostConnectionsFlushTheClientsCache(t *testing.T) {
 
 // TestLostConnectionsFlushTheCacheOfTheTarget kills either connection of a session that redirects.
 func TestLostConnectionsFlushTheCacheOfTheTarget(t *testing.T) {
+	t.Parallel()
 	backend := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(backend.Addr()))
 	p.awaitReady(t)
@@ -114,6 +115,7 @@ func TestLostConnectionsFlushTheCacheOfTheTarget(t *testing.T) {
 
 // TestWatchDoesNotOutliveALostConnection loses the connection between WATCH and EXEC.
 func TestWatchDoesNotOutliveALostConnection(t *testing.T) {
+	t.Parallel()
 	backend := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(backend.Addr()))
 	p.awaitReady(t)
@@ -131,6 +133,7 @@ func TestWatchDoesNotOutliveALostConnection(t *testing.T) {
 
 // TestTrackingSessionsAreBounded wants more connections than a node may have.
 func TestTrackingSessionsAreBounded(t *testing.T) {
+	t.Parallel()
 	backend := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(backend.Addr(), "loops: 1", "dedicated: {max: 2, wait: 50ms}"))
 	p.awaitReady(t)
@@ -149,6 +152,7 @@ func TestTrackingSessionsAreBounded(t *testing.T) {
 
 // TestBroadcastsStayWithTheirTenant has two tenants share a server, which tells a broadcasting client of all databases.
 func TestBroadcastsStayWithTheirTenant(t *testing.T) {
+	t.Parallel()
 	backend := redistest.Standalone(t)
 	p := startProxy(t, fmt.Sprintf(`
 listeners: [{address: "127.0.0.1:0", tenant: one}, {address: "127.0.0.1:0", tenant: two}]
@@ -166,6 +170,7 @@ tenants: [{name: one, cluster: main, databases: [0]}, {name: two, cluster: main,
 
 // TestLargeValuesOfATrackingClient sends and gets a value that is streamed, over the connection that tracks.
 func TestLargeValuesOfATrackingClient(t *testing.T) {
+	t.Parallel()
 	p := startPair(t)
 	value := strings.Repeat("v", 3<<20)
 	play := func(addr string, writer *redistest.Server) string {

@@ -59,6 +59,7 @@ var trackingDialogues = []string{
 }
 
 func TestTrackingAsRedis(t *testing.T) {
+	t.Parallel()
 	p := startPair(t)
 	for _, dialogue := range trackingDialogues {
 		t.Run(dialogue, func(t *testing.T) {
@@ -108,6 +109,7 @@ var numbers = regexp.MustCompile(`:\d+`)
 
 // TestRedirectedInvalidations has one client track and another one, which may be on another loop, hear of it.
 func TestRedirectedInvalidations(t *testing.T) {
+	t.Parallel()
 	p := startPair(t, "loops: 3")
 	for _, protocols := range [][2]int{{2, 2}, {2, 3}, {3, 3}} {
 		for _, mode := range []string{"", "NOLOOP", "OPTIN", "BCAST PREFIX k", "BCAST NOLOOP"} {
@@ -159,6 +161,7 @@ func playRedirect(t *testing.T, addr, writers string, protocols [2]int, mode str
 
 // TestRedirectToAClientThatIsGone compares what a tracking client is told.
 func TestRedirectToAClientThatIsGone(t *testing.T) {
+	t.Parallel()
 	p := startPair(t, "loops: 2")
 	play := func(addr string, writers *redistest.Server) string {
 		c, target := hello(t, addr, 3), redistest.Dial(t, addr)

@@ -11,6 +11,7 @@ import (
 
 // TestTransactionsAsRedis plays dialogues about transactions through the proxy and directly and compares every byte.
 func TestTransactionsAsRedis(t *testing.T) {
+	t.Parallel()
 	dialogues := []string{
 		"MULTI|SET k 1|INCR k|GET k|EXEC|GET k",
 		"MULTI|EXEC",

@@ -19,7 +19,7 @@ const upstreamPassword = "correct-horse-7"
 func authKey(auth string) string { return "cluster: auth: {" + auth + "}" }
 
 func TestUpstreamPassword(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t, redistest.WithPassword(upstreamPassword),
 		redistest.WithUser("app", "app-password-5", "~* +@all"))
 	file := filepath.Join(t.TempDir(), "password")
@@ -46,7 +46,7 @@ func TestUpstreamPassword(t *testing.T) {
 }
 
 func TestUpstreamPasswordOfCluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	servers := redistest.Cluster(t, 3, 0, redistest.WithPassword(upstreamPassword))
 	p := clusterProxy(t, servers, "", authKey("password: "+upstreamPassword))
 	c := hello(t, p.Addr, 3)
@@ -57,7 +57,7 @@ func TestUpstreamPasswordOfCluster(t *testing.T) {
 
 // TestWrongUpstreamPassword: the operator is told what is wrong, the client only that it is not its fault.
 func TestWrongUpstreamPassword(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t, redistest.WithPassword(upstreamPassword))
 	for name, auth := range map[string]struct{ given, says string }{
 		"wrong":        {"password: wrong-horse-9", "WRONGPASS"},
@@ -113,7 +113,7 @@ func requireSecret(t *testing.T, p *proxy, server *redistest.Server, passwords .
 
 // TestNodeWithoutRESP3 serves RESP2 clients and tells RESP3 clients that they cannot be; nothing is converted.
 func TestNodeWithoutRESP3(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	node := redistest.NewScripted(t)
 	node.RefuseHello()
 	node.Handle(func([][]byte) []byte { return []byte("*2\r\n$1\r\nf\r\n$1\r\nv\r\n") })
@@ -129,7 +129,7 @@ func TestNodeWithoutRESP3(t *testing.T) {
 }
 
 func TestUpstreamTLS(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	files, strangers := redistest.NewTLSFiles(t), redistest.NewTLSFiles(t)
 	server := redistest.Standalone(t, redistest.WithTLS(files), redistest.WithConfig("tls-auth-clients yes"), redistest.WithPassword(upstreamPassword))
 	certificate := fmt.Sprintf(`, cert: %q, key: %q`, files.ClientCert, files.ClientKey)
@@ -177,7 +177,7 @@ func TestUpstreamTLS(t *testing.T) {
 }
 
 func TestUpstreamTLSOfCluster(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	files := redistest.NewTLSFiles(t)
 	servers := redistest.Cluster(t, 3, 0, redistest.WithTLS(files))
 	p := clusterProxy(t, servers, "", `cluster: tls: {ca: "`+files.CA+`"}`)

