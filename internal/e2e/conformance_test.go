@@ -28,7 +28,6 @@ func eachExampleFile(t *testing.T, run func(t *testing.T, p *pair, protocol int,
 }
 
 func TestRepliesEqualServer(t *testing.T) {
-	t.Parallel()
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)
 		for i := range examples {
@@ -39,7 +38,6 @@ func TestRepliesEqualServer(t *testing.T) {
 }
 
 func TestPipelinedRepliesEqualServer(t *testing.T) {
-	t.Parallel()
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)
 		var batch strings.Builder
@@ -57,7 +55,6 @@ func TestPipelinedRepliesEqualServer(t *testing.T) {
 // TestServersHoldTheSameAfterExamples: commands that change something came through whole, so both servers end with the
 // same keys.
 func TestServersHoldTheSameAfterExamples(t *testing.T) {
-	t.Parallel()
 	eachExampleFile(t, func(t *testing.T, p *pair, protocol int, examples []example) {
 		through, direct := p.dial(t, protocol)
 		for i := range examples {

@@ -163,7 +163,7 @@ func TestVeryLargeValueTakesNoMemory(t *testing.T) {
 // others are served meanwhile.
 func TestSlowReaderOfALargeValue(t *testing.T) {
 	server := redistest.Standalone(t)
-	p := startProxy(t, strings.Replace(standaloneYAML(server.Addr(), "loops: 1", "clients: {output_buffer: 2MiB}"), "databases:", "command_timeout: 500ms, databases:", 1))
+	p := startProxy(t, strings.Replace(standaloneYAML(server.Addr(), "loops: 1", "clients: {output_buffer: 2MiB}"), "databases:", "command_timeout: 1s, databases:", 1))
 	p.awaitReady(t)
 	const size = 64 << 20
 	setter := dialLarge(t, server.Addr())
@@ -377,7 +377,7 @@ func TestLargeAggregates(t *testing.T) {
 // TestSlowReaderOfALargeAggregate is TestSlowReaderOfALargeValue for a reply of many elements.
 func TestSlowReaderOfALargeAggregate(t *testing.T) {
 	server := redistest.Standalone(t)
-	p := startProxy(t, strings.Replace(standaloneYAML(server.Addr(), "loops: 1", "clients: {output_buffer: 2MiB}"), "databases:", "command_timeout: 500ms, databases:", 1))
+	p := startProxy(t, strings.Replace(standaloneYAML(server.Addr(), "loops: 1", "clients: {output_buffer: 2MiB}"), "databases:", "command_timeout: 1s, databases:", 1))
 	p.awaitReady(t)
 	const elements = 64
 	value := strings.Repeat("0123456789abcdef", 16<<10/16)
