@@ -25,7 +25,7 @@ tenants: [{name: hasty, cluster: main, %s}, {name: patient, cluster: main, %s}]`
 // TestCommandTimeoutIsTheTenants: over the same connection one tenant waits long enough for a late reply and the other
 // does not; the late reply reaches nobody.
 func TestCommandTimeoutIsTheTenants(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	node := redistest.NewScripted(t)
 	const slow = 600 * time.Millisecond
 	node.HandleConn(func(c *redistest.ScriptedConn, args [][]byte) {
@@ -55,7 +55,7 @@ func TestCommandTimeoutIsTheTenants(t *testing.T) {
 // TestConnectTimeoutIsTheTenants: a node that accepts and says nothing holds each tenant's commands as long as the tenant
 // wants to wait for a connection. What was given up is never sent, since its client was told that it was not executed.
 func TestConnectTimeoutIsTheTenants(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	node := redistest.NewScripted(t)
 	node.NoHandshake()
 	gate := make(chan struct{})
@@ -91,7 +91,7 @@ func TestConnectTimeoutIsTheTenants(t *testing.T) {
 
 // TestConnectTimeoutIsNotTheCommands: the time for the connection does not count against the reply.
 func TestConnectTimeoutIsNotTheCommands(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	node := redistest.NewScripted(t)
 	node.HandleConn(func(c *redistest.ScriptedConn, args [][]byte) {
 		c.Delay(600 * time.Millisecond)
@@ -103,7 +103,7 @@ func TestConnectTimeoutIsNotTheCommands(t *testing.T) {
 
 // TestCallsBeforeTheFirstConnectionKeepTheirOrder: what waits for a connection is sent in the order in which it came.
 func TestCallsBeforeTheFirstConnectionKeepTheirOrder(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	server := redistest.Standalone(t)
 	relay := redistest.NewFaultyProxy(t, server.Addr())
 	relay.ToClient(redistest.Faults{BlackHole: true})
