@@ -112,7 +112,7 @@ func TestClusterKeysIsBounded(t *testing.T) {
 
 // TestClusterKeyspaceWithANodeAway: the part that fails is the answer, and nothing hangs.
 func TestClusterKeyspaceWithANodeAway(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	servers := redistest.Cluster(t, 3, 0)
 	p := clusterProxy(t, servers, "command_timeout: 500ms")
 	c := hello(t, p.Addr, 2)

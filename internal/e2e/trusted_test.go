@@ -21,7 +21,7 @@ func trustedPair(t *testing.T) *pair {
 
 // TestTrustedTenantOperatesItsBackend: what is about the backend is the backend's own answer.
 func TestTrustedTenantOperatesItsBackend(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	p := trustedPair(t)
 	for _, protocol := range []int{2, 3} {
 		through, direct := p.dial(t, protocol)
@@ -51,7 +51,7 @@ func TestTrustedTenantOperatesItsBackend(t *testing.T) {
 
 // TestTrustedCommandThatBlocksHasItsOwnConnection: DEBUG SLEEP outlasts the command timeout, and order is kept.
 func TestTrustedCommandThatBlocksHasItsOwnConnection(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	server := redistest.Standalone(t)
 	p := startProxy(t, tenantYAML("standalone", []string{server.Addr()}, "trusted: true, command_timeout: 100ms"))
 	p.awaitReady(t)
@@ -63,7 +63,7 @@ func TestTrustedCommandThatBlocksHasItsOwnConnection(t *testing.T) {
 }
 
 func TestTrustedTenantShutsItsBackendDown(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	server := redistest.Standalone(t)
 	p := startProxy(t, tenantYAML("standalone", []string{server.Addr()}, "trusted: true"))
 	p.awaitReady(t)
@@ -75,7 +75,7 @@ func TestTrustedTenantShutsItsBackendDown(t *testing.T) {
 
 // TestTrustIsTakenAway by a reload: the sessions that are connected lose it.
 func TestTrustIsTakenAway(t *testing.T) {
-	t.Parallel()
+	redistest.LeakCheck(t)
 	server := redistest.Standalone(t)
 	p := startProxy(t, tenantYAML("standalone", []string{server.Addr()}, "trusted: true"))
 	p.awaitReady(t)
