@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,6 +70,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address); err != nil {
 		s.api.close()
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("cannot listen on admin address %s: another program does; is sluiced running already? Stop it, or choose another address: --admin (admin.address)", o.Address)
+		}
 		return nil, fmt.Errorf("cannot listen on admin address %s: %w", o.Address, err)
 	}
 	if o.TLS != nil {

@@ -148,6 +148,10 @@ func TestWrongPathsMethodsAndTypes(t *testing.T) {
 	require.Contains(t, fmt.Sprint(invalid.Errors[0].Value), "c7")
 	require.Contains(t, invalid.Errors[0].Message, "not a configured cluster")
 
+	// A patch is held to the same choices and bounds as a whole entity.
+	chosen := s.must(422, "admin", "PATCH", "/tenants/acme", `{"cross_slot": "maybe", "command_timeout": "50h"}`).problem(t)
+	require.Len(t, chosen.Errors, 2)
+
 	got := s.must(200, "admin", "GET", "/clusters", nil)
 	require.Equal(t, "nosniff", got.Header.Get("X-Content-Type-Options"))
 	require.Equal(t, "no-store", got.Header.Get("Cache-Control"))

@@ -10,7 +10,7 @@ import (
 func CheckCluster(c *Cluster) []Problem {
 	f := newFindings("")
 	v := validator{findings: f, config: &Config{Clusters: []Cluster{*c}}}
-	v.durations("clusters[0].", reflect.ValueOf(*c))
+	v.values("clusters[0].", reflect.ValueOf(*c))
 	v.clusters()
 	*c = v.config.Clusters[0]
 	return of(f.problems, "clusters[0]")
@@ -21,21 +21,28 @@ func CheckCluster(c *Cluster) []Problem {
 func CheckTenant(t *Tenant, clusters []Cluster, others []Tenant) []Problem {
 	f := newFindings("")
 	v := validator{findings: f, config: &Config{Clusters: clusters, Tenants: append([]Tenant{*t}, others...)}}
-	v.durations("tenants[0].", reflect.ValueOf(*t))
+	v.values("tenants[0].", reflect.ValueOf(*t))
 	v.tenants()
 	return of(f.problems, "tenants[0]")
 }
 
-// durations holds what was not read from a file to the bounds that a file is held to. None at all is the default.
-func (v validator) durations(path string, section reflect.Value) {
+// values holds what was not read from a file to the bounds and choices that a file is held to. None at all is the default.
+func (v validator) values(path string, section reflect.Value) {
 	for _, f := range fieldsOf(section.Type()) {
-		value, ok := section.Field(f.index).Interface().(time.Duration)
-		if !ok || value == 0 {
+		value := section.Field(f.index)
+		if value.IsZero() {
 			continue
 		}
-		if _, err := bounded(f, any(value.String()), asDuration); err != nil {
+		text, err := value.String(), error(nil)
+		if duration, ok := value.Interface().(time.Duration); ok {
+			text = duration.String()
+			_, err = bounded(f, text, asDuration)
+		} else if value.Kind() == reflect.String {
+			err = oneOf(text, strings.Fields(f.tag.Get("oneof")))
+		}
+		if err != nil {
 			wrong, mend, _ := strings.Cut(err.Error(), "; ")
-			v.wrong(path+f.key, shown(value.String()), wrong, mend)
+			v.wrong(path+f.key, shown(text), wrong, mend)
 		}
 	}
 }

@@ -23,6 +23,15 @@ func TestBoundsOfTheFileHoldEverywhere(t *testing.T) {
 	require.Equal(t, "connect_timeout", problems[0].Key)
 	require.Equal(t, "command_timeout", problems[1].Key)
 
+	tenant = Tenant{Name: "acme", Cluster: "c1", Databases: []int{0}, CrossSlot: "maybe", Frontend: "clutser"}
+	problems = CheckTenant(&tenant, []Cluster{cluster}, nil)
+	require.Len(t, problems, 2)
+	require.Equal(t, "cross_slot", problems[0].Key)
+	require.Equal(t, "choose one of split, error", problems[0].Mend)
+	require.Equal(t, "did you mean cluster? The choices are standalone, cluster", problems[1].Mend)
+	tenant.CrossSlot, tenant.Frontend = "split", "cluster"
+	require.Empty(t, CheckTenant(&tenant, []Cluster{cluster}, nil))
+
 	tenant.ConnectTimeout, tenant.CommandTimeout = 0, 0
 	require.Empty(t, CheckTenant(&tenant, []Cluster{cluster}, nil), "none is the default")
 }

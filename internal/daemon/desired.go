@@ -39,6 +39,7 @@ func (d *Daemon) openDesired(ctx context.Context) error {
 		return err
 	}
 	if d.store, err = openStore(cfg); err != nil {
+		d.store = nil // not an interface that holds a nil of the kind's type: abort closes what is not nil
 		return err
 	}
 	d.control = control.New(d.store, sealer, fileOf(cfg), d.log.Named("control")) //nolint:contextcheck // it asks nothing yet

@@ -160,6 +160,7 @@ func TestProcess(t *testing.T) {
 	run("SIGTERM with a client that is never done", func(t *testing.T) { testDrainTimeoutOfProcess(t, binary) })
 	run("SIGHUP reloads", func(t *testing.T) { testHangup(t, binary, server) })
 	run("the port is taken", func(t *testing.T) { testPortTaken(t, binary, server) })
+	run("the data directory is taken", func(t *testing.T) { testDataDirTaken(t, binary) })
 	run("no backend address and no secret in the output", func(t *testing.T) { testOutputKeepsSecrets(t, binary) })
 }
 
@@ -313,10 +314,23 @@ func testPortTaken(t *testing.T, binary string, server *redistest.Server) {
 	code, stdout, stderr := runOnce(t, binary, nil, "serve", "--listen", taken.Addr().String(), "--backend", server.Addr(), "--admin", "off")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "cannot listen on "+taken.Addr().String())
+	require.Contains(t, stderr, "cannot listen on "+taken.Addr().String()+": another program does; is sluiced running already?")
+	require.NotContains(t, stderr, "not ready", "what did not happen because of it is not told")
 	code, _, stderr = runOnce(t, binary, nil, "serve", "--listen", "127.0.0.1:0", "--backend", server.Addr(), "--admin", taken.Addr().String())
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "admin")
+	require.Contains(t, stderr, "--admin")
+}
+
+// testDataDirTaken starts a second daemon on the data directory of a first one.
+func testDataDirTaken(t *testing.T, binary string) {
+	dir := t.TempDir()
+	first := startProcess(t, binary, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", dir)
+	first.clientAddr()
+	code, stdout, stderr := runOnce(t, binary, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", dir)
+	require.Equal(t, 1, code, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "another process has it open; stop that one, or use another data directory")
+	require.NotContains(t, stderr, "panic")
 }
 
 func testOutputKeepsSecrets(t *testing.T, binary string) {

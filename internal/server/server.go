@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -92,6 +93,14 @@ func (s *Server) Listen(ctx context.Context, wanted []Listener) error {
 	return nil
 }
 
+// listenError says what to do about the mistake that is made most: another daemon runs already.
+func listenError(address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("cannot listen on %s: another program does; is sluiced running already? Stop it, or choose another address: --listen (listeners)", address)
+	}
+	return fmt.Errorf("cannot listen on %s: %w", address, err)
+}
+
 func open(ctx context.Context, l Listener) (*listening, error) {
 	if l.Network == "unix" {
 		if err := removeStale(ctx, l.Address); err != nil {
@@ -100,7 +109,7 @@ func open(ctx context.Context, l Listener) (*listening, error) {
 	}
 	ln, err := (&net.ListenConfig{KeepAlive: -1}).Listen(ctx, l.Network, l.Address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", l.Address, err)
+		return nil, listenError(l.Address, err)
 	}
 	if l.Network == "unix" && l.Mode != 0 {
 		if err := os.Chmod(l.Address, l.Mode); err != nil {

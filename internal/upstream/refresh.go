@@ -83,6 +83,9 @@ func (c *Cluster) watch() {
 		}
 		timer.Stop()
 		err := c.look()
+		if c.stopping.Err() != nil {
+			return // what it found is that it was stopped
+		}
 		c.setReady(err)
 		wait = jittered(c.cfg.RefreshInterval)
 		if err != nil {
