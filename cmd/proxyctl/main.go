@@ -18,12 +18,17 @@ var version = "" //nolint:gochecknoglobals // set by the linker
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	terminal, _ := term.GetState(int(os.Stdin.Fd()))
 	code := ctl.Run(ctx, &ctl.Environment{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr),
 		ReadPassword: func() ([]byte, error) { return term.ReadPassword(int(os.Stdin.Fd())) },
 		Version:      versionText(),
 	}, os.Args[1:])
+	if ctx.Err() != nil && terminal != nil {
+		_ = term.Restore(int(os.Stdin.Fd()), terminal) // a password was being typed: what is typed next is shown again
+	}
 	stop()
 	os.Exit(code)
 }

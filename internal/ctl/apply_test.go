@@ -158,7 +158,7 @@ func TestFoldersAndPipesAreRead(t *testing.T) {
 func TestWrongDocuments(t *testing.T) {
 	f := startFleet(t)
 	for text, want := range map[string]string{
-		"kind: Cluster\nname: c1\nadresses: []\n---\nkind: Tenant\ncluster: c1\n": "doc.yaml:1: Cluster: there is no field \"adresses\"\nFOLDER/doc.yaml:5: Tenant: it needs a name",
+		"kind: Cluster\nname: c1\nadresses: []\n---\nkind: Tenant\ncluster: c1\n": "doc.yaml:1: Cluster: there is no field \"adresses\"; is it addresses?\nFOLDER/doc.yaml:5: Tenant: it needs a name",
 		"name: c1":                   "the field kind is missing",
 		"kind: standalone\nname: c1": "the kind of a cluster is in the field cluster_kind",
 		"kind: User\nname: app":      "it needs a name and a tenant",

@@ -26,6 +26,7 @@ type cli struct {
 	flags struct {
 		server, tokenFile, context string
 		caFile, certFile, keyFile  string
+		serverName                 string
 		timeout                    time.Duration
 		output, color              string
 		watch                      bool
@@ -34,6 +35,8 @@ type cli struct {
 	}
 	client *api.Client // once it has been asked for
 	token  string      // of client
+	// interrupted is closed by Ctrl-C: what waits for a person's answer ends then.
+	interrupted <-chan struct{}
 }
 
 func newCLI(env *Environment) *cli { return &cli{env: env} }
@@ -54,7 +57,8 @@ It talks to the admin port of one proxy. Which one, and with which token, is tol
 Without any of them the server is ` + api.DefaultServer + `. The token of a context goes to the server of the context only.
 
 Exit codes: 0 done, 1 error, 2 wrong command line, 3 not found, 4 conflict (it exists, is in use or was changed meanwhile),
-5 refused (no token, a wrong one or a role that may not). diff: 0 no difference, 1 some, 2 and above an error.`
+5 refused (no token, a wrong one or a role that may not), 130 interrupted by Ctrl-C. diff: 0 no difference, 1 some, 2 and
+above an error.`
 
 // root is the tree of commands.
 func (c *cli) root() *cobra.Command {
@@ -78,7 +82,7 @@ func (c *cli) root() *cobra.Command {
 	root.SetIn(c.env.In)
 	root.SetOut(c.env.Out)
 	root.SetErr(c.env.Err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(&cobra.Command{Hidden: true, GroupID: "self"}) // --help says the same
 	c.addGlobalFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "state", Title: "What the proxy should be like:"},
@@ -103,6 +107,7 @@ func (c *cli) addGlobalFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.flags.caFile, "ca-file", "", "certificate authorities of the server, in PEM form; default: the system's")
 	f.StringVar(&c.flags.certFile, "cert-file", "", "certificate to show to the server, in PEM form")
 	f.StringVar(&c.flags.keyFile, "key-file", "", "key of --cert-file")
+	f.StringVar(&c.flags.serverName, "server-name", "", "name in the server's certificate, where it is not the host of the URL")
 	f.DurationVar(&c.flags.timeout, "timeout", 30*time.Second, "how long an answer may take")
 	f.StringVarP(&c.flags.output, "output", "o", "table", "table, wide, json, yaml or name")
 	f.StringVar(&c.flags.color, "color", "auto", "auto (on a terminal, unless NO_COLOR is set), always or never")
@@ -158,6 +163,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 type target struct {
 	server, token     string
 	ca, cert, key     string
+	name              string // in the server's certificate; empty: the host
 	serverFromContext bool
 }
 
@@ -178,7 +184,7 @@ func (c *cli) connect() (*api.Client, error) {
 }
 
 func (c *cli) target() (target, error) {
-	t := target{server: cmp.Or(c.flags.server, c.env.Getenv("SLUICE_SERVER")), ca: c.flags.caFile, cert: c.flags.certFile, key: c.flags.keyFile}
+	t := target{server: cmp.Or(c.flags.server, c.env.Getenv("SLUICE_SERVER")), ca: c.flags.caFile, cert: c.flags.certFile, key: c.flags.keyFile, name: c.flags.serverName}
 	file, err := c.loadContexts()
 	if err != nil {
 		return t, err
@@ -191,6 +197,7 @@ func (c *cli) target() (target, error) {
 	if used != nil && (t.server == "" || t.server == used.Server) {
 		t.server, t.serverFromContext = used.Server, true
 		t.ca, t.cert, t.key = cmp.Or(t.ca, used.CAFile), cmp.Or(t.cert, used.CertFile), cmp.Or(t.key, used.KeyFile)
+		t.name = cmp.Or(t.name, used.ServerName)
 		t.token = used.Token
 	}
 	t.server = cmp.Or(t.server, api.DefaultServer)
@@ -236,7 +243,7 @@ func isPlainAndFar(server string) bool {
 }
 
 func tlsSettings(t target) (*tls.Config, error) {
-	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.name}
 	if t.ca != "" {
 		pem, err := os.ReadFile(t.ca)
 		if err != nil {

@@ -31,6 +31,8 @@ type savedContext struct {
 	CAFile   string `yaml:"ca_file,omitempty"`
 	CertFile string `yaml:"cert_file,omitempty"`
 	KeyFile  string `yaml:"key_file,omitempty"`
+	// ServerName is the name in the server's certificate, where it is not the host of the URL.
+	ServerName string `yaml:"server_name,omitempty"`
 }
 
 func (f *contextsFile) find(name string) *savedContext {
@@ -147,10 +149,11 @@ func (c *cli) login() *cobra.Command {
 
 // loginTarget is where login goes: a context that is named and exists says what flags do not.
 func (c *cli) loginTarget(file *contextsFile, name string) (t target, err error) {
-	t = target{server: cmp.Or(c.flags.server, c.env.Getenv("SLUICE_SERVER")), ca: c.flags.caFile, cert: c.flags.certFile, key: c.flags.keyFile}
+	t = target{server: cmp.Or(c.flags.server, c.env.Getenv("SLUICE_SERVER")), ca: c.flags.caFile, cert: c.flags.certFile, key: c.flags.keyFile, name: c.flags.serverName}
 	if old := file.find(name); old != nil && (t.server == "" || t.server == old.Server) {
 		t.server = old.Server
 		t.ca, t.cert, t.key = cmp.Or(t.ca, old.CAFile), cmp.Or(t.cert, old.CertFile), cmp.Or(t.key, old.KeyFile)
+		t.name = cmp.Or(t.name, old.ServerName)
 	}
 	t.server = cmp.Or(t.server, api.DefaultServer)
 	t.token, err = c.givenToken()
@@ -165,7 +168,7 @@ func (c *cli) loginTarget(file *contextsFile, name string) (t target, err error)
 }
 
 func newContext(name string, t target) (savedContext, error) {
-	saved := savedContext{Name: name, Server: t.server, Token: t.token}
+	saved := savedContext{Name: name, Server: t.server, Token: t.token, ServerName: t.name}
 	for from, to := range map[string]*string{t.ca: &saved.CAFile, t.cert: &saved.CertFile, t.key: &saved.KeyFile} {
 		if from == "" {
 			continue

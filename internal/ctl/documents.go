@@ -318,12 +318,19 @@ func (c *cli) documentOf(node *yaml.Node) (d document, err error) {
 			return d, nil
 		}
 	}
+	_, tenants := fields["tenants"]
+	if _, clusters := fields["clusters"]; title == "" && (tenants || clusters) {
+		return d, hinted("sluiced serve --config FILE; what documents are: proxyctl apply --help", "this is a configuration of sluiced, not a document: the field kind is missing")
+	}
 	if title == "" {
 		return d, errors.New("the field kind is missing: Cluster, Tenant, User or Token")
 	}
 	hint := ""
 	if title == "standalone" || title == "cluster" {
 		hint = "; the kind of a cluster is in the field " + clusterKindField
+	}
+	if hint == "" {
+		hint = isIt(title, []string{"Cluster", "Tenant", "User", "Token"})
 	}
 	return d, fmt.Errorf("kind %q: must be Cluster, Tenant, User or Token%s", title, hint)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,9 @@ func (c *cli) explain() *cobra.Command {
 		"Tell how a command of a tenant would be handled: class, keys, slots, nodes, split or pinned, and what would refuse it. The\ncommand is not run. Flags of proxyctl come before the tenant.",
 		"  proxyctl explain acme MGET a b\n  proxyctl -o json explain acme BLPOP queue 0", arguments(2, -1),
 		func(ctx context.Context, client *api.Client, args []string) error {
+			if strings.HasPrefix(args[1], "-") {
+				return hinted("proxyctl -o json explain "+args[0]+" GET key", "%q is in the place of the command: flags of proxyctl come before the tenant", args[1])
+			}
 			e, err := client.Explain(ctx, args[0], args[1:])
 			if err != nil {
 				return c.tenantKind().explained(err, args[0])
@@ -40,7 +44,7 @@ func (c *cli) showExplanation(e api.Explanation) error {
 		answer = st.red(printable(e.Refused))
 	}
 	c.showPairs([][2]string{
-		{"tenant", printable(e.Tenant)}, {"command", printable(e.Command)}, {"class", printable(e.Class)}, {"served", printable(e.Served)},
+		{"tenant", printable(e.Tenant)}, {"command", printable(e.Command)}, {"class", cmp.Or(printable(e.Class), "-")}, {"served", printable(e.Served)},
 		{"keys", cmp.Or(join(e.Keys), "-")}, {"slots", cmp.Or(join(e.Slots), "-")}, {"nodes", cmp.Or(join(e.Nodes), "-")},
 		{"flags", cmp.Or(join(e.Flags), "-")}, {"answer", answer},
 	})

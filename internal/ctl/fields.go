@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -175,7 +176,7 @@ func decodeStrictly(b []byte, into any) error {
 		return fmt.Errorf("%s must be of type %s, not %s%s", wrong.Field, wrong.Type, wrong.Value, hint)
 	}
 	if unknown, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
-		return fmt.Errorf("there is no field %s", unknown)
+		return fmt.Errorf("there is no field %s%s", unknown, isIt(strings.Trim(unknown, `"`), fieldsOf(reflect.TypeOf(into))))
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }

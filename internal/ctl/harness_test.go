@@ -32,6 +32,7 @@ type proxy struct {
 	did     []string
 	looks   int
 	fails   bool
+	patient chan struct{} // a test of cluster "slow:1" waits for it
 }
 
 func (p *proxy) do(what string) {
@@ -104,6 +105,9 @@ func (p *proxy) Explain(tenant string, args []string) (*api.Explanation, error) 
 func (p *proxy) Config() map[string]any { return map[string]any{"clients": map[string]any{"max": 10}} }
 
 func (p *proxy) Test(_ context.Context, c api.Cluster) api.TestResult {
+	if c.Addresses[0] == "slow:1" {
+		<-p.patient
+	}
 	if c.Addresses[0] == "127.0.0.1:9" {
 		return api.TestResult{Error: "connection refused"}
 	}

@@ -75,6 +75,9 @@ func (k *kind[T]) explained(err error, name string) error {
 	if !errors.As(err, &problem) || problem.Status != http.StatusNotFound {
 		return err
 	}
+	if tenant, _, isUser := strings.Cut(name, "/"); isUser && strings.HasPrefix(problem.Detail, "Tenant ") {
+		return k.c.tenantKind().explained(err, tenant)
+	}
 	hint := "proxyctl " + k.many + " list"
 	if k.kind == api.KindUser {
 		tenant, _, _ := strings.Cut(name, "/")

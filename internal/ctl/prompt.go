@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ func (c *cli) confirm(yes bool, question string) error {
 		return hinted("the same with --yes", "nothing was changed: nobody is there to answer %q", question)
 	}
 	fmt.Fprintf(c.env.Err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(c.env.In).ReadString('\n')
+	answer, err := answered(c, func() (string, error) { return bufio.NewReader(c.env.In).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot read the answer: %w", err)
 	}
@@ -34,13 +35,35 @@ func (c *cli) confirm(yes bool, question string) error {
 	return &exitError{ExitError, "nothing was changed"}
 }
 
+// answered is what a person types, or an error as soon as the run is interrupted. A read cannot be ended: the one that is
+// left behind ends with the program.
+func answered[T any](c *cli, read func() (T, error)) (T, error) {
+	type answer struct {
+		text T
+		err  error
+	}
+	typed := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		typed <- answer{text, err}
+	}()
+	select {
+	case a := <-typed:
+		return a.text, a.err
+	case <-c.interrupted:
+		fmt.Fprintln(c.env.Err)
+		var nothing T
+		return nothing, context.Canceled
+	}
+}
+
 // readSecret asks for a secret at the terminal, or reads it from what is piped in.
 func (c *cli) readSecret(prompt string) (string, error) {
 	if !c.env.InTerminal {
 		return c.pipedSecret()
 	}
 	fmt.Fprint(c.env.Err, prompt)
-	secret, err := c.env.ReadPassword()
+	secret, err := answered(c, c.env.ReadPassword)
 	fmt.Fprintln(c.env.Err)
 	if err != nil {
 		return "", fmt.Errorf("cannot read from the terminal: %w", err)

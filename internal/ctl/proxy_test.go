@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluiceproxy/sluice/pkg/api"
@@ -84,16 +84,16 @@ func TestTopFitsTheScreen(t *testing.T) {
 	model := &topModel{view: topView{style: style{true}}, interval: time.Hour}
 	model.view.take(look{stats: api.Stats{At: time.Unix(1, 0), Tenants: tenants}})
 	model.Update(tea.WindowSizeMsg{Width: 40, Height: 24})
-	lines := strings.Split(model.View(), "\n")
+	lines := strings.Split(model.View().Content, "\n")
 	require.LessOrEqual(t, len(lines), 24)
-	require.Contains(t, model.View(), "more")
-	require.Contains(t, model.View(), "COMMANDS")
-	_, next := model.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")})
+	require.Contains(t, model.View().Content, "more")
+	require.Contains(t, model.View().Content, "COMMANDS")
+	_, next := model.Update(tea.KeyPressMsg{Code: 'q', Text: "q"})
 	require.Equal(t, tea.QuitMsg{}, next())
-	model.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("s")})
-	require.Contains(t, model.View(), "order: errors")
+	model.Update(tea.KeyPressMsg{Code: 's', Text: "s"})
+	require.Contains(t, model.View().Content, "order: errors")
 	model.Update(look{err: &api.UnreachableError{Server: "x", Err: context.DeadlineExceeded}})
-	require.Contains(t, model.View(), "away: ", "the last numbers stay")
+	require.Contains(t, model.View().Content, "away: ", "the last numbers stay")
 }
 
 func TestLoginAndContexts(t *testing.T) {

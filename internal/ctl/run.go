@@ -36,6 +36,8 @@ const (
 	ExitNotFound = 3
 	ExitConflict = 4
 	ExitRefused  = 5
+	// ExitInterrupted is what shells give to a program that Ctrl-C ended.
+	ExitInterrupted = 130
 )
 
 // usageError says that the command line is wrong.
@@ -76,10 +78,15 @@ func Run(ctx context.Context, env *Environment, args []string) int {
 	c := newCLI(env)
 	root := c.root() //nolint:contextcheck // commands get it from ExecuteContext
 	root.SetArgs(args)
+	c.interrupted = ctx.Done()
 	err := root.ExecuteContext(ctx)
 	c.close()
-	if err == nil {
+	switch {
+	case err == nil:
 		return ExitOK
+	case ctx.Err() != nil:
+		fmt.Fprintln(env.Err, "interrupted")
+		return ExitInterrupted
 	}
 	if text := err.Error(); text != "" {
 		style := c.style(env.Err, env.ErrTerminal)
@@ -148,6 +155,12 @@ func unreachableHint(e *api.UnreachableError) string {
 		return "again, or with a longer --timeout"
 	case strings.Contains(text, "HTTP response to HTTPS client"):
 		return "the server does not speak TLS: name it with http:// in --server"
+	case strings.Contains(text, "malformed HTTP"):
+		return "that is not an admin port; the one for Redis clients is another, and sluiced tells both when it starts"
+	case strings.Contains(text, "certificate required"):
+		return "the server wants a certificate: --cert-file FILE --key-file FILE"
+	case strings.Contains(text, "is valid for"), strings.Contains(text, "cannot validate certificate for"), strings.Contains(text, "doesn't contain any IP SANs"):
+		return "name the host as the server's certificate does in --server, or tell that name with --server-name"
 	case strings.Contains(text, "certificate"):
 		return "name the certificate authority of the server with --ca-file FILE"
 	}
@@ -159,19 +172,28 @@ func (c *cli) problemHint(p *api.Problem) string {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		if c.token == "" {
-			return "give a token: proxyctl login, --token-file FILE or SLUICE_TOKEN\nthe token of a daemon's first start is in its data directory, in the file admin-token"
+			return "give a token: proxyctl login, --token-file FILE or SLUICE_TOKEN\nthe token of a daemon's first start is in its data directory, in the file admin-token; without one it was printed at the start"
 		}
 		return "give a token that the server knows and that has not expired: proxyctl login, --token-file FILE or SLUICE_TOKEN"
 	case http.StatusForbidden:
 		return "a token with another role or without a bond to tenants; who may do what: proxyctl tokens list"
 	case http.StatusNotFound:
 		return "proxyctl clusters list, proxyctl tenants list, proxyctl users list"
+	case http.StatusConflict:
+		return conflictHint(p)
 	case http.StatusPreconditionFailed:
 		return "read it again and repeat the change on what it is now"
 	case http.StatusTooManyRequests:
 		return "wait a moment: too many requests with a wrong token"
 	case http.StatusServiceUnavailable:
 		return "proxyctl status tells how the store is; nothing can be changed while it is away"
+	}
+	return ""
+}
+
+func conflictHint(p *api.Problem) string {
+	if strings.Contains(p.Detail, "exists already") {
+		return "the same with update instead of create, or proxyctl apply, which does either"
 	}
 	return ""
 }

@@ -2,7 +2,9 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -116,6 +118,9 @@ func sessionIDs(cmd *cobra.Command, args []string) (ids []uint64, err error) {
 func (c *cli) killEach(ctx context.Context, client *api.Client, ids []uint64) error {
 	for _, id := range ids {
 		if _, err := client.KillSession(ctx, id); err != nil {
+			if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+				return hinted("proxyctl sessions list", "%w", err)
+			}
 			return fmt.Errorf("session %d: %w", id, err)
 		}
 		c.done("session %d disconnected", id)

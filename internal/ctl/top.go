@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceproxy/sluice/pkg/api"
@@ -94,7 +94,7 @@ func (c *cli) topLive(ctx context.Context, client *api.Client, view topView, int
 	}
 	view.take(first)
 	model := &topModel{ctx: ctx, client: client, view: view, interval: interval}
-	_, err := tea.NewProgram(model, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithInput(c.env.In), tea.WithOutput(c.env.Out)).Run()
+	_, err := tea.NewProgram(model, tea.WithContext(ctx), tea.WithInput(c.env.In), tea.WithOutput(c.env.Out)).Run()
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -125,13 +125,13 @@ func (m *topModel) Update(msg tea.Msg) (model tea.Model, next tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.view.width, m.view.height = msg.Width, msg.Height
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		switch msg.String() {
 		case "q", "esc", "ctrl+c":
 			return m, tea.Quit
 		case "s":
 			m.view.order = (m.view.order + 1) % len(topOrders)
-		case " ":
+		case "space":
 			m.stopped = !m.stopped
 		}
 	case tick:
@@ -148,4 +148,8 @@ func (m *topModel) Update(msg tea.Msg) (model tea.Model, next tea.Cmd) {
 }
 
 // View implements tea.Model.
-func (m *topModel) View() string { return m.view.render() }
+func (m *topModel) View() tea.View {
+	view := tea.NewView(m.view.render())
+	view.AltScreen = true
+	return view
+}

@@ -21,6 +21,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"tenants update acme":                  "nothing is to be changed",
 		"users create acme":                    "the name of the user is missing",
 		"users create acme app":                "--password-stdin or --password-file FILE",
+		"clusters create c3 --adress a:1":      "unknown flag: --adress; is it --address?",
+		"status --watch --count x":             `invalid argument "x" for "--count" flag: it is not a number`,
 		"status --nonsense":                    "unknown flag: --nonsense",
 		"status -o xml":                        "must be one of table, wide, json, yaml, name",
 		"status --color maybe":                 "must be auto, always or never",

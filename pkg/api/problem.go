@@ -30,8 +30,8 @@ func (f ProblemField) String() string {
 	if field := strings.TrimPrefix(f.Location, "body."); field != "" && field != "body" {
 		text = field + ": " + text
 	}
-	if f.Value == nil {
-		return text
+	if f.Value == nil || strings.HasPrefix(f.Location, "path.") {
+		return text // of a path it is the name of what was asked for, or what stands in the way
 	}
 	if given, isText := f.Value.(string); isText && strings.HasPrefix(given, `"`) {
 		return text + " (it is " + given + ")" // quoted already
