@@ -157,8 +157,8 @@ func unreachableHint(e *api.UnreachableError) string {
 		return "the server does not speak TLS: name it with http:// in --server"
 	case strings.Contains(text, "malformed HTTP"):
 		return "that is not an admin port; the one for Redis clients is another, and sluiced tells both when it starts"
-	case strings.Contains(text, "certificate required"):
-		return "the server wants a certificate: --cert-file FILE --key-file FILE"
+	case strings.Contains(text, "remote error: tls:"): // it refuses ours
+		return "the server wants a certificate of an authority that it knows: --cert-file FILE --key-file FILE"
 	case strings.Contains(text, "is valid for"), strings.Contains(text, "cannot validate certificate for"), strings.Contains(text, "doesn't contain any IP SANs"):
 		return "name the host as the server's certificate does in --server, or tell that name with --server-name"
 	case strings.Contains(text, "certificate"):

@@ -63,6 +63,9 @@ func problemOf(status int, contentType string, body []byte) *Problem {
 		p.Status = status
 		return p
 	}
+	if strings.Contains(string(body), "HTTP request to an HTTPS server") {
+		return &Problem{Status: status, Title: http.StatusText(status), Detail: "the server speaks TLS: its URL begins with https://"}
+	}
 	return &Problem{
 		Status: status, Title: http.StatusText(status),
 		Detail: fmt.Sprintf("the server answered %d %s, and not as Sluice's admin API does", status, http.StatusText(status)),
