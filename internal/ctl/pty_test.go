@@ -99,7 +99,7 @@ func (p *person) leave() (code int, shown string) {
 
 const (
 	ctrlC    = "\x03"
-	clear    = "\x1b[H\x1b[2J"
+	wiped    = "\x1b[H\x1b[2J"
 	altOn    = "\x1b[?1049h"
 	altOff   = "\x1b[?1049l"
 	greenOn  = "\x1b[32m"
@@ -131,7 +131,7 @@ func TestAtATerminal(t *testing.T) {
 	})
 	t.Run("watch", func(t *testing.T) {
 		p := sit("status", "--watch", "--interval", "100ms")
-		p.await(clear, 3)
+		p.await(wiped, 3)
 		p.types(ctrlC)
 		code, shown := p.leave()
 		require.Zero(t, code)
