@@ -340,9 +340,7 @@ func (w *world) judgeSub(sub *command, reply string) {
 
 // failed notes that a command got an error, which nothing but a fault may be the reason of.
 func (w *world) failed(c *command, reply string) {
-	if !w.calm || !strings.HasPrefix(reply, "-ERR upstream overloaded") {
-		w.stats.Errors++
-	}
+	w.countError(reply)
 	if w.profile.certain() {
 		w.failf("%v was answered %q although nothing was in its way", c, reply)
 	}
