@@ -149,6 +149,8 @@ func (c *compatibilityTarget) observe(cmd *command.Command, l *exampleLine, node
 		return subscription
 	case kind == command.KindDedicated && cmd.Class == command.ClassTransactions && !strings.HasSuffix(cmd.Name, "watch"):
 		return queued
+	case cmd.Name == "unwatch":
+		return pinned // the node gets it when its reply has already gone out
 	case nodes == 0 || kind == command.KindLocal && !c.trusted:
 		return byProxy
 	case kind == command.KindDedicated:
