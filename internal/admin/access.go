@@ -38,30 +38,47 @@ func rank(r api.Role) int {
 // answer.
 func (s *service) authenticate(w http.ResponseWriter, r *http.Request, req *request) *api.Problem {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	given := strings.EqualFold(scheme, "Bearer") && secret != "" && len(secret) <= tokenMax
-	from := s.failed.of(r.RemoteAddr)
-	if wait := from.wait(secret); wait > 0 {
+	if !strings.EqualFold(scheme, "Bearer") {
+		secret = ""
+	}
+	token, wait, found := s.identify(r.RemoteAddr, secret)
+	if wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
 		return &api.Problem{Status: http.StatusTooManyRequests, Detail: "too many requests without a valid token came from this address"}
 	}
-	var token api.Token
-	found := false
-	if given {
+	if !found {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+		return &api.Problem{Status: http.StatusUnauthorized, Detail: "a valid token is needed: Authorization: Bearer TOKEN"}
+	}
+	req.is(&token, secret)
+	return nil
+}
+
+// identify finds whose the secret is that came from an address. An address with too many failures has to wait.
+func (s *service) identify(address, secret string) (token api.Token, wait time.Duration, found bool) {
+	from := s.failed.of(address)
+	if wait = from.wait(secret); wait > 0 {
+		return token, wait, false
+	}
+	if secret != "" && len(secret) <= tokenMax {
 		token, found = s.control.Authenticate(secret)
 	}
 	if !found {
 		from.failure()
-		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
-		return &api.Problem{Status: http.StatusUnauthorized, Detail: "a valid token is needed: Authorization: Bearer TOKEN"}
+		return token, 0, false
 	}
 	from.success(secret)
-	req.secret = secret
-	req.actor = control.Actor{Name: token.Name, Address: r.RemoteAddr, Role: token.Role}
+	return token, 0, true
+}
+
+// is notes whose the request is.
+func (r *request) is(token *api.Token, secret string) {
+	r.secret = secret
+	r.actor = control.Actor{Name: token.Name, Address: r.line.Address, Role: token.Role}
 	if len(token.Tenants) > 0 {
-		req.actor.Tenants = token.Tenants
+		r.actor.Tenants = token.Tenants
 	}
-	req.line.Token, req.line.Role = token.Name, token.Role
-	return nil
+	r.line.Token, r.line.Role = token.Name, token.Role
 }
 
 // failures counts failed authentications by address.

@@ -1,4 +1,5 @@
-// Package admin is the HTTP port of the daemon: health, readiness, metrics, profiles and the admin API.
+// Package admin is the HTTP port of the daemon: health, readiness, metrics, profiles and the admin API, which the consoles
+// speak over RESP.
 package admin
 
 import (
@@ -19,18 +20,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/sluiceproxy/sluice/internal/admin/console"
 	"github.com/sluiceproxy/sluice/internal/control"
 )
 
 // Options say what the port serves.
 type Options struct {
+	// Address is the HTTP port's; empty: there is none.
 	Address string
+	// Consoles are served with PROXY commands. They need Control.
+	Consoles []Console
 	// PProf serves the runtime's profiles.
 	PProf    bool
 	Gatherer prometheus.Gatherer
 	// Ready lists what is not ready; empty means that every tenant can be served.
 	Ready func() []NotReady
 	Log   *zap.Logger
+	// Version is that of the proxy, for the consoles.
+	Version string
 
 	// TLS makes the port HTTPS; nil: plain HTTP. See also Server.SetTLS.
 	TLS *tls.Config
@@ -42,6 +49,13 @@ type Options struct {
 	Audit string
 }
 
+// Console is an open listener for operators who have only redis-cli.
+type Console struct {
+	Listener net.Listener
+	// TLS, when set, is spoken there.
+	TLS *tls.Config
+}
+
 // NotReady names something that cannot be served yet, and why.
 type NotReady struct {
 	Cluster string   `json:"cluster,omitempty"`
@@ -49,9 +63,10 @@ type NotReady struct {
 	Reason  string   `json:"reason"`
 }
 
-// Server is the running port.
+// Server is the running port, and the consoles.
 type Server struct {
-	listener net.Listener
+	listener net.Listener // nil: there is no HTTP port
+	consoles []*console.Server
 	http     *http.Server
 	tls      atomic.Pointer[tls.Config]
 	api      *service // nil: there is no API
@@ -59,7 +74,7 @@ type Server struct {
 	err      error
 }
 
-// Listen opens the port; Serve answers on it.
+// Listen opens the port; Serve answers on it and on the consoles, whose listeners it takes over unless there is an error.
 func Listen(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{done: make(chan struct{})}
 	var err error
@@ -67,6 +82,12 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		if s.api, err = newService(&o); err != nil { //nolint:contextcheck // its requests bring their own
 			return nil, err
 		}
+	}
+	for _, c := range o.Consoles {
+		s.consoles = append(s.consoles, console.New(c.Listener, c.TLS, console.Options{Service: consoleService{s.api}, Version: o.Version, Log: o.Log}))
+	}
+	if o.Address == "" {
+		return s, nil
 	}
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", o.Address); err != nil {
 		s.api.close()
@@ -104,11 +125,34 @@ func (s *Server) ReopenAudit() error {
 	return s.api.audit.reopen()
 }
 
-// Address is where the port listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+// SetConsoleTLS is SetTLS for a console, by its place in Options.
+func (s *Server) SetConsoleTLS(i int, c *tls.Config) { s.consoles[i].SetTLS(c) }
 
-// Serve answers requests on a goroutine of its own until Close.
+// Address is where the port listens; empty: there is none.
+func (s *Server) Address() string {
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// Consoles are where the consoles listen.
+func (s *Server) Consoles() (addresses []net.Addr) {
+	for _, c := range s.consoles {
+		addresses = append(addresses, c.Addr())
+	}
+	return addresses
+}
+
+// Serve answers requests on goroutines of its own until Close.
 func (s *Server) Serve() {
+	for _, c := range s.consoles {
+		c.Serve()
+	}
+	if s.listener == nil {
+		close(s.done)
+		return
+	}
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -120,9 +164,14 @@ func (s *Server) Serve() {
 // Close stops the port and waits for its goroutine.
 func (s *Server) Close(ctx context.Context) error {
 	s.api.stop()
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		err = s.http.Close()
+	for _, c := range s.consoles {
+		c.Close()
+	}
+	var err error
+	if s.listener != nil {
+		if err = s.http.Shutdown(ctx); err != nil {
+			err = s.http.Close()
+		}
 	}
 	<-s.done
 	s.api.close()

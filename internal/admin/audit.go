@@ -29,6 +29,7 @@ type auditLine struct {
 	Address string    `json:"address"`
 	Method  string    `json:"method"`
 	Path    string    `json:"path"`
+	Via     string    `json:"via,omitempty"` // resp: by a console
 	Status  int       `json:"status"`
 	Entity  string    `json:"entity,omitempty"`
 	Version int       `json:"version,omitempty"` // after the change

@@ -29,7 +29,7 @@ func OpenAPI() []byte {
 
 // register makes the routes and their description.
 func (s *service) register() {
-	s.routes = http.NewServeMux()
+	s.routes, s.operations = http.NewServeMux(), make(map[string]operation)
 	config := huma.DefaultConfig("Sluice admin API", apiVersion)
 	config.Info.Description = description
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
@@ -116,6 +116,12 @@ type route struct {
 	limit     func(ctx huma.Context, next func(huma.Context))
 }
 
+// operation is a route for those who do not come by HTTP.
+type operation struct {
+	route
+	handle func(ctx context.Context, r *request, in any) (any, error)
+}
+
 // operation describes the route.
 func (s *service) operation(a huma.API, o *route) huma.Operation {
 	op := huma.Operation{
@@ -165,6 +171,13 @@ func register[I, O any](s *service, a huma.API, o route, handle func(ctx context
 	huma.Register(a, s.operation(a, &o), func(ctx context.Context, in *I) (*O, error) {
 		return handle(ctx, requestOf(ctx), in)
 	})
+	s.operations[o.id] = operation{route: o, handle: func(ctx context.Context, r *request, in any) (any, error) {
+		out, err := handle(ctx, r, in.(*I)) //nolint:forcetypeassert // the caller's own mistake
+		if err != nil || out == nil {
+			return nil, err
+		}
+		return out, nil
+	}}
 }
 
 // oneOf is the schema of answers of several types.

@@ -40,11 +40,13 @@ type service struct {
 	runtime Runtime
 	log     *zap.Logger
 	routes  *http.ServeMux
-	failed  *failures
-	audit   *auditLog
-	json    []byte // the OpenAPI document
-	yaml    []byte
-	streams atomic.Int64
+	// operations are the routes by their identifiers.
+	operations map[string]operation
+	failed     *failures
+	audit      *auditLog
+	json       []byte // the OpenAPI document
+	yaml       []byte
+	streams    atomic.Int64
 	// ended is closed when the port closes: streams of events end.
 	ended  context.Context //nolint:containedctx // the service's own life
 	cancel context.CancelFunc

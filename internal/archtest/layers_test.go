@@ -71,7 +71,7 @@ func allowedImports() map[string][]string {
 		},
 		"internal/store":    {},
 		"internal/control":  {"pkg/api", "internal/store", "internal/config", "internal/tenant"},
-		"internal/admin":    {"pkg/api", "internal/control", "internal/store"},
+		"internal/admin":    {"pkg/api", "pkg/resp", "internal/control", "internal/store"},
 		"internal/archtest": {},
 		"internal/ctl":      {"pkg/api"},
 		"pkg/api":           {},

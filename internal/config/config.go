@@ -45,9 +45,11 @@ type Listener struct {
 	Address string `json:"address"`
 	Tenant  string `json:"tenant"`
 	// Admin makes it a listener for PROXY commands of operators, instead of one for clients.
-	Admin bool         `json:"admin" default:"false"`
-	TLS   *ListenerTLS `json:"tls"`
-	Mode  FileMode     `json:"mode" default:"0660"`
+	Admin bool `json:"admin" default:"false"`
+	// Insecure lets other machines reach a listener of operators that has no TLS.
+	Insecure bool         `json:"insecure" default:"false"`
+	TLS      *ListenerTLS `json:"tls"`
+	Mode     FileMode     `json:"mode" default:"0660"`
 	// Advertise is what clients of tenants with frontend cluster are told to connect to, AdvertiseSelf the one of them
 	// that is this process.
 	Advertise     []string `json:"advertise"`

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -12,12 +13,14 @@ const (
 	flagBackendKind = "backend-kind"
 	flagTrusted     = "trusted"
 	flagAdmin       = "admin"
+	flagAdminRESP   = "admin-resp"
 )
 
 // AddFlags adds the flags that Load looks for. Values are texts that Load
 // checks, so that a wrong flag is told together with everything else.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.StringSlice(flagListen, nil, "take clients at this `ADDRESS` (host:port or unix:///path) in place of the file's listeners; may be repeated")
+	flags.StringSlice(flagAdminRESP, nil, "take PROXY commands of operators who have only redis-cli at this `ADDRESS` too (host:port or unix:///path); may be repeated")
 	flags.StringSlice(flagBackend, nil, "without a file: serve this backend, `HOST:PORT[,HOST:PORT…]`, to one tenant without a password")
 	flags.String(flagBackendKind, "", "what --backend is, `standalone|cluster`; without it one address is standalone and several are a cluster")
 	flags.Bool(flagTrusted, false, "the tenant of --backend owns it: CONFIG SET, DEBUG, SHUTDOWN and the like are passed through")
@@ -90,6 +93,26 @@ func applyQuickFlags(f *findings, tree map[string]any, flags *pflag.FlagSet, pat
 	case backend != nil:
 		applyBackend(f, tree, flagItems(backend), kind, trusted)
 	}
+}
+
+// applyAdminRESP adds the listeners of --admin-resp to those that file, variables and --listen describe.
+func applyAdminRESP(f *findings, tree map[string]any, flags *pflag.FlagSet) {
+	flag := given(flags, flagAdminRESP)
+	if flag == nil {
+		return
+	}
+	if tree["listeners"] == nil {
+		tree["listeners"] = []any{map[string]any{"address": defaultListen}}
+	}
+	listeners, ok := tree["listeners"].([]any)
+	if !ok {
+		return // decoding tells of it
+	}
+	for _, address := range flagItems(flag) {
+		f.origins[fmt.Sprintf("listeners[%d].address", len(listeners))] = "--" + flagAdminRESP
+		listeners = append(listeners, map[string]any{"address": address, "admin": true})
+	}
+	tree["listeners"] = listeners
 }
 
 func applyBackend(f *findings, tree map[string]any, addresses []string, kind, trusted *pflag.Flag) {

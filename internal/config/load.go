@@ -73,6 +73,7 @@ func build(path string, flags *pflag.FlagSet, environ []string) (*Config, error)
 	applyQuickFlags(f, tree, flags, path)
 	variables := newVariables(environ)
 	variables.applyTo(f, tree)
+	applyAdminRESP(f, tree, flags)
 	applyScalars(f, v, tree, variables, flags)
 	applyMissing(tree, path)
 

@@ -85,6 +85,9 @@ func (c *Config) ClientListeners() []Listener { return listenersWhere(c.Listener
 // AdminListeners are the listeners for PROXY commands.
 func (c *Config) AdminListeners() []Listener { return listenersWhere(c.Listeners, true) }
 
+// Operated says that there is a port for operators.
+func (c *Config) Operated() bool { return !c.Admin.Off() || len(c.AdminListeners()) > 0 }
+
 func listenersWhere(all []Listener, admin bool) (some []Listener) {
 	for _, l := range all {
 		if l.Admin == admin {
@@ -200,6 +203,9 @@ func (v validator) secretKey() {
 // adminListener checks a listener for PROXY commands.
 func (v validator) adminListener(key string, l *Listener) {
 	if !l.Admin {
+		if l.Insecure {
+			v.wrong(key+".insecure", "true", "is for listeners of operators", "remove it, or add admin: true")
+		}
 		return
 	}
 	network, address := l.Network()
@@ -207,9 +213,11 @@ func (v validator) adminListener(key string, l *Listener) {
 	switch {
 	case l.Tenant != "":
 		v.wrong(key+".tenant", shown(l.Tenant), "cannot be: the listener is for operators", "remove it, or admin: true")
-	case network == "tcp" && !loopback(host) && l.TLS == nil:
+	case network == "tcp" && !loopback(host) && l.TLS == nil && !l.Insecure:
 		v.wrong(key+".address", shown(l.Address), "lets other machines reach a listener for operators, whose tokens would not be encrypted",
-			"use 127.0.0.1, or give it tls")
+			"use 127.0.0.1, give it tls, or set insecure: true if the network keeps strangers away")
+	case len(l.Advertise) > 0:
+		v.wrong(key+".advertise", shown(l.Advertise[0]), "cannot be: the listener is for operators", "remove it, or admin: true")
 	case !slices.ContainsFunc(v.config.Listeners, func(other Listener) bool { return !other.Admin }):
 		v.wrong(key+".admin", "true", "leaves no listener for clients", "add one without admin")
 	}

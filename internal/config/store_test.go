@@ -48,16 +48,20 @@ func TestDataDir(t *testing.T) {
 
 func TestWrongStores(t *testing.T) {
 	for content, want := range map[string]string{
-		"store: {kind: bbolt}":                                                          "store.path: (not set): is needed",
-		"store: {kind: etcd}":                                                           "store.etcd.endpoints: (not set): is needed",
-		"store: {etcd: {endpoints: ['http://e:1']}}":                                    `store.etcd.endpoints: "http://e:1": is for a store of kind etcd`,
-		"store: {kind: etcd, etcd: {endpoints: [e:1]}}":                                 "store.etcd.endpoints[0]: (not shown): is not the URL",
-		"store: {kind: etcd, etcd: {endpoints: ['http://u:hunter2@e:1']}}":              "store.etcd.endpoints[0]: (not shown): is not the URL",
-		"store: {kind: etcd, etcd: {endpoints: ['http://e:1'], tls: {server_name: x}}}": "is not encrypted",
-		"store: {kind: etcd, etcd: {endpoints: ['http://e:1'], username: u}}":           "has no password",
-		"data_dir: d\nlisteners: [{address: ':1', admin: true}, {address: ':2'}]":       "lets other machines reach a listener for operators",
-		"data_dir: d\nlisteners: [{address: '127.0.0.1:1', admin: true}]":               "leaves no listener for clients",
-		"data_dir: d\ntenants: [{name: a, cluster: b}]":                                 "is not a configured cluster",
+		"store: {kind: bbolt}":                                                                                 "store.path: (not set): is needed",
+		"store: {kind: etcd}":                                                                                  "store.etcd.endpoints: (not set): is needed",
+		"store: {etcd: {endpoints: ['http://e:1']}}":                                                           `store.etcd.endpoints: "http://e:1": is for a store of kind etcd`,
+		"store: {kind: etcd, etcd: {endpoints: [e:1]}}":                                                        "store.etcd.endpoints[0]: (not shown): is not the URL",
+		"store: {kind: etcd, etcd: {endpoints: ['http://u:hunter2@e:1']}}":                                     "store.etcd.endpoints[0]: (not shown): is not the URL",
+		"store: {kind: etcd, etcd: {endpoints: ['http://e:1'], tls: {server_name: x}}}":                        "is not encrypted",
+		"store: {kind: etcd, etcd: {endpoints: ['http://e:1'], username: u}}":                                  "has no password",
+		"data_dir: d\nlisteners: [{address: ':1', admin: true}, {address: ':2'}]":                              "lets other machines reach a listener for operators",
+		"data_dir: d\nlisteners: [{address: '127.0.0.1:1', admin: true}]":                                      "leaves no listener for clients",
+		"data_dir: d\nlisteners: [{address: '127.0.0.1:1', insecure: true}]":                                   "is for listeners of operators",
+		"data_dir: d\nlisteners: [{address: '127.0.0.1:1', admin: true, advertise: ['a:1']}, {address: ':2'}]": "cannot be: the listener is for operators",
+		"data_dir: d\nlisteners: [{address: '127.0.0.1:1', admin: true, tenant: a}, {address: ':2'}]":          "cannot be: the listener is for operators",
+		"listeners: [{address: ':1', tenant: a}, {address: '127.0.0.1:2', admin: true}]\nclusters: [{name: c, kind: standalone, addresses: ['b:1']}]\ntenants: [{name: a, cluster: c}, {name: b, cluster: c, users: [{name: u, sha256: '" + strings.Repeat("0", 64) + "'}]}]": "can have no clients",
+		"data_dir: d\ntenants: [{name: a, cluster: b}]": "is not a configured cluster",
 	} {
 		_, err := load(t, content)
 		require.ErrorContains(t, err, want, content)

@@ -111,7 +111,7 @@ func (v validator) warnings() {
 		network, address := l.Network()
 		host, _, _ := net.SplitHostPort(address)
 		t := v.tenantNamed(v.config.ListenerTenant(l))
-		if network == "tcp" && !loopback(host) && t != nil && t.Open() {
+		if network == "tcp" && !loopback(host) && !l.Admin && t != nil && t.Open() {
 			v.warn("listeners[%d].address: other machines can reach tenant %s, which has no password; give it users or listen on 127.0.0.1", i, t.Name)
 		}
 	}

@@ -20,12 +20,14 @@ var sha256Digits = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
 func (v validator) admin() {
 	a := &v.config.Admin
-	if a.Off() {
+	if !v.config.Operated() {
 		return
 	}
-	v.adminAddress("admin.address", a)
-	if a.TLS != nil {
-		v.tlsFiles("admin.tls.", "port", a.TLS)
+	if !a.Off() {
+		v.adminAddress("admin.address", a)
+		if a.TLS != nil {
+			v.tlsFiles("admin.tls.", "port", a.TLS)
+		}
 	}
 	v.audit(&a.Audit)
 	for i := range a.Tokens {

@@ -56,7 +56,7 @@ func (v validator) warnUnadvertised() {
 	for i, l := range v.config.Listeners {
 		network, _ := l.Network()
 		t := v.tenantNamed(v.config.ListenerTenant(l))
-		if network == "unix" && len(l.Advertise) == 0 && t != nil && t.Frontend == FrontCluster {
+		if network == "unix" && !l.Admin && len(l.Advertise) == 0 && t != nil && t.Frontend == FrontCluster {
 			v.warn("listeners[%d].advertise: clients of tenant %s on this socket cannot be told of the cluster's nodes; name TCP addresses", i, t.Name)
 		}
 	}

@@ -157,7 +157,7 @@ func (v validator) reachability() {
 		return
 	}
 	named := func(name string) bool {
-		return slices.ContainsFunc(v.config.Listeners, func(l Listener) bool { return l.Tenant == name })
+		return slices.ContainsFunc(v.config.Listeners, func(l Listener) bool { return !l.Admin && l.Tenant == name })
 	}
 	for i, t := range v.config.Tenants {
 		key := fmt.Sprintf("tenants[%d]", i)

@@ -9,7 +9,7 @@ import (
 // renewAdminTLS gives the admin port the certificates that a reload found. Whether it speaks TLS at all is decided when the
 // daemon starts.
 func (d *Daemon) renewAdminTLS(cfg *config.Config) {
-	if d.admin == nil || d.config.Admin.TLS == nil || cfg.Admin.TLS == nil {
+	if d.AdminAddress() == "" || d.config.Admin.TLS == nil || cfg.Admin.TLS == nil {
 		return
 	}
 	secure, err := listenerTLS(cfg.Admin.TLS)

@@ -30,8 +30,11 @@ func (d *Daemon) announce() {
 	for _, a := range addresses {
 		p("  clients:  %s", a)
 	}
-	if d.admin != nil {
+	if d.AdminAddress() != "" {
 		p("  admin:    http://%s  (/healthz /readyz /metrics)", d.AdminAddress())
+	}
+	for _, a := range d.Consoles() {
+		p("  console:  %s  (redis-cli, AUTH with a token, PROXY HELP)", a)
 	}
 	if d.firstToken != "" {
 		p("  token:    %s  (name %q, role admin; it is not shown again)", d.firstToken, firstToken)

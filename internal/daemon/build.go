@@ -134,12 +134,9 @@ func verifierOf(u *config.User) (tenant.Verifier, error) {
 	}
 }
 
-func listenersOf(cfg *config.Config) ([]server.Listener, error) {
+func listenersOf(wanted []config.Listener) ([]server.Listener, error) {
 	var all []server.Listener
-	if admin := cfg.AdminListeners(); len(admin) > 0 {
-		return nil, fmt.Errorf("listener %s: admin: PROXY commands over RESP are not served by this version; use the admin API", admin[0].Address)
-	}
-	for _, l := range cfg.ClientListeners() {
+	for _, l := range wanted {
 		network, address := l.Network()
 		secure, err := listenerTLS(l.TLS)
 		if err != nil {
@@ -239,7 +236,7 @@ func Check(cfg *config.Config) error {
 	if _, err := registryOf(cfg.Tenants); err != nil {
 		return err
 	}
-	if _, err := listenersOf(cfg); err != nil {
+	if _, err := listenersOf(cfg.Listeners); err != nil {
 		return err
 	}
 	for i := range cfg.Clusters {

@@ -135,7 +135,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.control.SetImpact(d.impact)
 	d.startSessions(table)
 	d.server = server.New(server.Options{MaxClients: cfg.Clients.Max, TCPKeepalive: cfg.Clients.TCPKeepalive}, d.shared, d.log.Logger)
-	listeners, err := listenersOf(cfg)
+	listeners, err := listenersOf(cfg.ClientListeners())
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return err
 	}
 	d.registerMetrics()
-	if !cfg.Admin.Off() {
+	if cfg.Operated() {
 		if err := d.startAdmin(ctx); err != nil {
 			return err
 		}
@@ -226,15 +226,21 @@ func (d *Daemon) table() *route.Table {
 }
 
 func (d *Daemon) startAdmin(ctx context.Context) (err error) {
-	secure, err := listenerTLS(d.config.Admin.TLS)
-	if err != nil {
-		return fmt.Errorf("admin port: %w", err)
-	}
-	d.admin, err = admin.Listen(ctx, admin.Options{
-		Address: d.config.Admin.Address, PProf: d.config.Admin.PProf, TLS: secure, Audit: d.config.Admin.Audit,
+	o := admin.Options{
+		PProf: d.config.Admin.PProf, Audit: d.config.Admin.Audit, Version: d.options.Version,
 		Gatherer: d.registry, Ready: d.notReady, Log: d.log.Logger, Control: d.control, Runtime: d,
-	})
-	if err != nil {
+	}
+	if !d.config.Admin.Off() {
+		o.Address = d.config.Admin.Address
+		if o.TLS, err = listenerTLS(d.config.Admin.TLS); err != nil {
+			return fmt.Errorf("admin port: %w", err)
+		}
+	}
+	if o.Consoles, err = openConsoles(ctx, d.config); err != nil {
+		return err
+	}
+	if d.admin, err = admin.Listen(ctx, o); err != nil {
+		closeConsoles(o.Consoles)
 		return err
 	}
 	d.admin.Serve()

@@ -44,7 +44,7 @@ func (d *Daemon) openDesired(ctx context.Context) error {
 	}
 	d.control = control.New(d.store, sealer, fileOf(cfg), d.log.Named("control")) //nolint:contextcheck // it asks nothing yet
 	switch kind := cfg.StoreKind(); {
-	case cfg.Admin.Off() && !cfg.HasStore():
+	case !cfg.Operated() && !cfg.HasStore():
 		return nil
 	case kind == config.StoreMemory:
 		d.log.Warn("what is registered through the admin API is kept in memory only and is gone when the daemon stops; give --data-dir to keep it")
@@ -57,7 +57,7 @@ func (d *Daemon) openDesired(ctx context.Context) error {
 		d.log.Warn("the store cannot be read yet; serving what the configuration declares, and trying on", zap.Error(err))
 		return nil
 	}
-	if cfg.Admin.Off() {
+	if !cfg.Operated() {
 		return nil
 	}
 	return d.makeFirstToken(ctx)

@@ -134,6 +134,7 @@ func (d *Daemon) reload(request reloadRequest) {
 	}
 	d.applyLive(cfg, d.openListeners(cfg, &change))
 	d.renewAdminTLS(cfg)
+	d.renewConsoleTLS(cfg, &change)
 	d.control.SetFile(fileOf(d.config))
 	if d.reloading == nil {
 		d.reloading = &reloading{}

@@ -101,6 +101,15 @@ func listenError(address string, err error) error {
 	return fmt.Errorf("cannot listen on %s: %w", address, err)
 }
 
+// Open opens a listener as those of clients are opened, for others to serve.
+func Open(ctx context.Context, l Listener) (net.Listener, error) {
+	opened, err := open(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return opened.ln, nil
+}
+
 func open(ctx context.Context, l Listener) (*listening, error) {
 	if l.Network == "unix" {
 		if err := removeStale(ctx, l.Address); err != nil {
