@@ -193,6 +193,7 @@ func (d *Daemon) apply(next *draft) error {
 		return err
 	}
 	if !sameTenants(before.Registry, registry) || !maps.Equal(before.Clusters(), clusters) || !reflect.DeepEqual(r.fleets, fleets) {
+		r.succeed(next)
 		d.publish(table)
 	}
 	for name, c := range next.clusters {
@@ -208,6 +209,15 @@ func (d *Daemon) apply(next *draft) error {
 	}
 	r.keep(next, fleets)
 	return nil
+}
+
+// succeed tells clusters that another version takes their place.
+func (r *reconciler) succeed(next *draft) {
+	for name, c := range r.inForce {
+		if now := next.clusters[name]; now != nil && now != c {
+			c.cluster.ReplacedBy(now.cluster)
+		}
+	}
 }
 
 // sameTenants reports whether two registries have the very same tenants.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluiceproxy/sluice/internal/redistest"
+	"github.com/sluiceproxy/sluice/pkg/api"
 )
 
 // TestScriptsOfClusterAtNewAddress: what a client has loaded is there when its cluster is at another address, as it is after
@@ -50,4 +51,31 @@ func TestTwoClustersOnOneServer(t *testing.T) {
 	require.Regexp(t, "^-NOPERM 'flushall' would empty other tenants' databases", string(ann.Do("FLUSHALL")))
 	require.Regexp(t, "^-NOPERM", string(ann.Do("FUNCTION", "FLUSH")))
 	require.Equal(t, "$1\r\nv\r\n", string(p.login(t, "ben").Do("GET", "k")))
+}
+
+// TestOldPasswordOfAClusterEnds: a client that stays on the old connections, because it listens, is not told when it needs another one and
+// the old password has ended.
+func TestOldPasswordOfAClusterEnds(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, "main", false)
+	p := emptyProxy(t, t.TempDir())
+	r := p.registrar(t)
+	_, err := r.Clusters().Create(t.Context(), anyWrite(), api.Cluster{
+		Name: b.name, Addresses: b.addresses[2], Auth: &api.ClusterAuth{Username: proxyUser, Password: b.password},
+	})
+	require.NoError(t, err)
+	r.tenant("acme", b.name)
+	r.user("acme", "app")
+	c := p.login(t, "app")
+	require.Contains(t, string(c.Do("HELLO", "3")), "proto")
+	require.Equal(t, ">3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n", string(c.Do("SUBSCRIBE", "news")))
+	for _, password := range []string{"second", "third"} {
+		b.setUser(t, ">"+password)
+		r.patchCluster(b.name, fmt.Sprintf(`{"auth": {"username": %q, "password": %q}}`, proxyUser, password))
+		b.setUser(t, "<"+b.password)
+		b.password = password
+	}
+	require.Equal(t, "+OK\r\n", string(c.Do("WATCH", "k")), "which takes a connection of its own")
+	require.Equal(t, "+OK\r\n", string(c.Do("SET", "k", "v")))
+	require.Equal(t, "+OK\r\n", string(p.login(t, "app").Do("WATCH", "k")))
 }

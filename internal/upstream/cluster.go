@@ -35,6 +35,8 @@ type Cluster struct {
 	log    *zap.Logger
 	locals []*Local // by loop
 	topo   atomic.Pointer[topology.Map]
+	// successor is the version of the cluster that has taken its place; nil: it is in force.
+	successor atomic.Pointer[Cluster]
 
 	dialer Dialer
 	dials  *rate.Limiter
@@ -63,6 +65,8 @@ var errClosed = errors.New("the cluster is closed")
 type connectorKey struct {
 	addr   string
 	target Target
+	// renewed is the later version of the cluster whose password is used; nil: the cluster's own.
+	renewed *Cluster
 }
 
 // sharedStats are counted off the loops.
@@ -143,15 +147,18 @@ func (c *Cluster) onLoops(fn func(*Local)) {
 func (c *Cluster) spawn(fn func()) { c.running.Go(fn) }
 
 func (c *Cluster) connector(addr string, target Target) (*connector, error) {
+	return c.connectorFor(connectorKey{addr: addr, target: target}, &c.cfg)
+}
+
+func (c *Cluster) connectorFor(key connectorKey, cfg *Config) (*connector, error) {
 	c.connectors.Lock()
 	defer c.connectors.Unlock()
 	if c.connectors.closed {
 		return nil, errClosed
 	}
-	key := connectorKey{addr, target}
 	k := c.connectors.byKey[key]
 	if k == nil {
-		k = newConnector(&c.cfg, addr, target)
+		k = newConnector(cfg, key.addr, key.target)
 		c.connectors.byKey[key] = k
 	}
 	return k, nil
@@ -213,6 +220,9 @@ func (c *Cluster) dial(ctx context.Context, addr string, target Target) (*lease,
 		return nil, fmt.Errorf("cannot wait for a turn to dial: %w", err)
 	}
 	le, err := k.checkout(ctx, c.cfg.ConnectTimeout)
+	if err != nil {
+		le, err = c.dialRenewed(ctx, addr, target, err)
+	}
 	if err != nil {
 		return nil, err
 	}
