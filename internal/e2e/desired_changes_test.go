@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -333,16 +334,23 @@ func (c *changer) mustEnd(conn *redistest.Conn) {
 	})
 }
 
+// anyAddresses is one of the backend's lists of addresses, as JSON.
+func (c *changer) anyAddresses(b *backend) []byte {
+	list, err := json.Marshal(b.addresses[c.random.IntN(3)])
+	require.NoError(c.t, err)
+	return list
+}
+
 func (c *changer) changeAddress() {
 	b := c.anyBackend()
-	c.r.patchCluster(b.name, fmt.Sprintf(`{"addresses": ["%s"]}`, strings.Join(b.addresses[c.random.IntN(3)], `", "`)))
+	c.r.patchCluster(b.name, fmt.Sprintf(`{"addresses": %s}`, c.anyAddresses(b)))
 	c.inForce()
 }
 
 func (c *changer) changeCluster() {
 	b := c.anyBackend()
-	c.r.patchCluster(b.name, fmt.Sprintf(`{"addresses": ["%s"], "connect_timeout": "%ds", "refresh_interval": "%ds"}`,
-		strings.Join(b.addresses[c.random.IntN(3)], `", "`), 5+c.random.IntN(5), 10+c.random.IntN(20)))
+	c.r.patchCluster(b.name, fmt.Sprintf(`{"addresses": %s, "connect_timeout": "%ds", "refresh_interval": "%ds"}`,
+		c.anyAddresses(b), 5+c.random.IntN(5), 10+c.random.IntN(20)))
 	c.inForce()
 }
 

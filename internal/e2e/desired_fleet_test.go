@@ -177,7 +177,7 @@ func (f *fleet) partitioned(compacted bool) {
 func (f *fleet) compact() {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{f.etcd.Endpoint()}, Logger: zap.NewNop()})
 	require.NoError(f.t, err)
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	ctx, cancel := context.WithTimeout(f.t.Context(), eventually)
 	defer cancel()
 	now, err := client.Get(ctx, "/sluice/", clientv3.WithCountOnly())
