@@ -62,7 +62,7 @@ func (d *Daemon) impactOfCluster(name string, before, after json.RawMessage) (se
 	sessions = d.count(func(c *session.Client) bool { return onCluster(table, c.Tenant, name) })
 	return sessions, []string{
 		"new connections are made, then its tenants' commands go over them; what is in flight ends on the old ones",
-		"clients with transactions, blocking commands or subscriptions stay on the old connections until these end, or are disconnected after " + d.shared.Settings.MoveTimeout.String(),
+		"clients with transactions, blocking commands or client-side caching stay on the old connections until these end, or are disconnected after " + d.shared.Settings.MoveTimeout.String(),
 	}
 }
 
@@ -76,7 +76,7 @@ func (d *Daemon) impactOfTenant(name string, old, now *api.Tenant) (sessions int
 	}
 	if old.Cluster != now.Cluster {
 		effects = append(effects, fmt.Sprintf("its clients go from cluster %s to %s between two commands; no data is copied", old.Cluster, now.Cluster),
-			"clients with transactions, blocking commands or subscriptions stay until these end, or are disconnected after "+d.shared.Settings.MoveTimeout.String())
+			"clients with transactions, blocking commands or client-side caching stay until these end, or are disconnected after "+d.shared.Settings.MoveTimeout.String())
 	}
 	var gone []string
 	for _, database := range old.Databases {

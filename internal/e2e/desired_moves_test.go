@@ -24,21 +24,20 @@ func movable(t *testing.T, settings string) (p *proxy, r registrar, one, two *re
 }
 
 // pinnedConns are clients that cannot change over between two commands.
-type pinnedConns struct{ watching, queueing, blocked, subscribed *redistest.Conn }
+type pinnedConns struct{ watching, queueing, blocked *redistest.Conn }
 
 func pinnedClients(t *testing.T, p *proxy) (c pinnedConns) {
 	t.Helper()
-	c = pinnedConns{p.login(t, "app"), p.login(t, "app"), p.login(t, "app"), p.login(t, "app")}
+	c = pinnedConns{p.login(t, "app"), p.login(t, "app"), p.login(t, "app")}
 	require.Equal(t, "+OK\r\n", string(c.watching.Do("WATCH", "k")))
 	require.Equal(t, "+OK\r\n", string(c.queueing.Do("MULTI")))
 	require.Equal(t, "+QUEUED\r\n", string(c.queueing.Do("SET", "queued", "v")))
 	c.blocked.SendCommand("BLPOP", "list", "0")
 	require.Eventually(t, func() bool { return p.metric(t, "sluice_pinned_sessions", `reason="blocked"`) == 1 }, eventually, tick)
-	require.Equal(t, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n", string(c.subscribed.Do("SUBSCRIBE", "news")))
 	return c
 }
 
-// TestPinnedClientsMoveWhenTheyAreDone: a client that watches, queues, blocks or listens goes on where it began, and is on
+// TestPinnedClientsMoveWhenTheyAreDone: a client that watches, queues or blocks goes on where it began, and is on
 // the other cluster when that has ended.
 func TestPinnedClientsMoveWhenTheyAreDone(t *testing.T) {
 	t.Parallel()
@@ -58,10 +57,7 @@ func TestPinnedClientsMoveWhenTheyAreDone(t *testing.T) {
 	require.Equal(t, "$1\r\nv\r\n", string(one.Do("GET", "queued")))
 	require.Equal(t, ":1\r\n", string(one.Do("RPUSH", "list", "e")))
 	c.blocked.RequireReply("*2\r\n$4\r\nlist\r\n$1\r\ne\r\n")
-	require.Equal(t, ":1\r\n", string(one.Do("PUBLISH", "news", "old")))
-	c.subscribed.RequireReply("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$3\r\nold\r\n")
-	require.Equal(t, "*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n", string(c.subscribed.Do("UNSUBSCRIBE", "news")))
-	for _, conn := range []*redistest.Conn{c.watching, c.queueing, c.blocked, c.subscribed} {
+	for _, conn := range []*redistest.Conn{c.watching, c.queueing, c.blocked} {
 		require.Equal(t, "$3\r\ntwo\r\n", string(conn.Do("GET", "k")))
 	}
 }
@@ -72,13 +68,84 @@ func TestPinnedClientsMoveByTheDeadline(t *testing.T) {
 	p, r, one, _ := movable(t, "clients: {move_timeout: 300ms}")
 	c, idle := pinnedClients(t, p), p.login(t, "app")
 	r.patchTenant("acme", `{"cluster": "two"}`)
-	for _, conn := range []*redistest.Conn{c.watching, c.queueing, c.blocked, c.subscribed} {
+	for _, conn := range []*redistest.Conn{c.watching, c.queueing, c.blocked} {
 		conn.RequireClosed()
 	}
-	require.InDelta(t, 4, p.metric(t, "sluice_clients_disconnected_total", `reason="left_behind"`), 0)
+	require.InDelta(t, 3, p.metric(t, "sluice_clients_disconnected_total", `reason="left_behind"`), 0)
 	require.Equal(t, "+OK\r\n", string(idle.Do("SET", "k", "two")))
 	require.Equal(t, ":1\r\n", string(one.Do("RPUSH", "list", "e")))
 	require.Equal(t, ":1\r\n", string(one.Do("LLEN", "list")), "nobody takes it any more")
+}
+
+// TestSubscriptionsAreCarriedOver: a client that listens, and nothing more, stays connected and listens on the other
+// cluster, or at the other address, with its commands going there too.
+func TestSubscriptionsAreCarriedOver(t *testing.T) {
+	t.Parallel()
+	p, r, one, two := movable(t, "clients: {move_timeout: 100ms}\nloops: 1")
+	old, modern := p.login(t, "app"), p.login(t, "app")
+	require.Equal(t, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n", string(old.Do("SUBSCRIBE", "news")))
+	require.Equal(t, "%7\r\n", string(modern.Do("HELLO", "3"))[:4])
+	require.Equal(t, ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n", string(modern.Do("PSUBSCRIBE", "n*")))
+
+	heard := func(from *redistest.Server, text string) {
+		t.Helper()
+		require.Equal(t, ":2\r\n", string(from.Do("PUBLISH", "news", text)))
+		message := fmt.Sprintf("$4\r\nnews\r\n$%d\r\n%s\r\n", len(text), text)
+		old.RequireReply("*3\r\n$7\r\nmessage\r\n" + message)
+		modern.RequireReply(">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n" + message)
+	}
+	listeners := func(at *redistest.Server, want string) {
+		t.Helper()
+		counts := "*2\r\n$4\r\nnews\r\n:" + want + "\r\n:" + want + "\r\n"
+		require.Eventually(t, func() bool {
+			return string(at.Do("PUBSUB", "NUMSUB", "news"))+string(at.Do("PUBSUB", "NUMPAT")) == counts
+		}, eventually, tick)
+	}
+	heard(one, "at the first")
+	r.patchTenant("acme", `{"cluster": "two"}`)
+	listeners(one, "0")
+	heard(two, "at the second")
+	require.Equal(t, "+OK\r\n", string(modern.Do("SET", "k", "two")))
+	require.Equal(t, "$3\r\ntwo\r\n", string(two.Do("GET", "k")))
+	r.patchTenant("acme", `{"cluster": "one"}`)
+	listeners(two, "0")
+	heard(one, "at the first again")
+	feed := func() (ids []string) {
+		for _, line := range strings.Split(string(one.Do("CLIENT", "LIST", "TYPE", "pubsub")), "\n") {
+			if id, _, found := strings.Cut(line, " addr="); found {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	before := feed()
+	require.Len(t, before, 1)
+	relay := redistest.NewFaultyProxy(t, one.Addr())
+	_, err := r.Clusters().Patch(t.Context(), anyWrite(), "one", fmt.Appendf(nil, `{"addresses": [%q]}`, relay.Addr()))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { now := feed(); return len(now) == 1 && now[0] != before[0] }, eventually, tick)
+	heard(one, "by another way")
+
+	require.Equal(t, "*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n", string(old.Do("UNSUBSCRIBE", "news")))
+	modern.SendCommand("PUNSUBSCRIBE")
+	modern.RequireReply(">3\r\n$12\r\npunsubscribe\r\n$2\r\nn*\r\n:0\r\n")
+	listeners(one, "0")
+	require.Zero(t, p.metric(t, "sluice_clients_disconnected_total", `reason="left_behind"`))
+}
+
+// TestSubscriptionsThatAreRefusedElsewhere: who may not listen on the other cluster listens where it did until the deadline.
+func TestSubscriptionsThatAreRefusedElsewhere(t *testing.T) {
+	t.Parallel()
+	p, r, one, two := movable(t, "clients: {move_timeout: 3s}")
+	require.Equal(t, "+OK\r\n", string(two.Do("ACL", "SETUSER", "default", "resetchannels")))
+	c := p.login(t, "app")
+	require.Equal(t, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n", string(c.Do("SUBSCRIBE", "news")))
+	r.patchTenant("acme", `{"cluster": "two"}`)
+	require.Eventually(t, func() bool { return strings.Contains(string(two.Do("ACL", "LOG")), "channel") }, eventually, tick)
+	require.Equal(t, ":1\r\n", string(one.Do("PUBLISH", "news", "still here")))
+	c.RequireReply("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$10\r\nstill here\r\n")
+	c.RequireClosed()
+	require.InDelta(t, 1, p.metric(t, "sluice_clients_disconnected_total", `reason="left_behind"`), 0)
 }
 
 // TestRemovedClusterDrains: what is in flight on a cluster that is removed gets its replies, a transaction ends there, and then its

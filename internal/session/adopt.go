@@ -15,6 +15,7 @@ func (s *Session) adoptTable() (wait bool) {
 	}
 	if s.tracking == nil && table.Registry.Tenant(s.tenant.Name) == s.tenant && table.Cluster(s.tenant) == s.local.Cluster() {
 		s.registry = table.Registry // nothing about this session is another
+		s.endCarry()
 		return false
 	}
 	if s.pinned != nil || s.transaction != nil || s.tracking != nil || s.subscribed() {
@@ -27,7 +28,7 @@ func (s *Session) adoptTable() (wait bool) {
 }
 
 // adoptLater keeps a session on the cluster where it has a connection of its own, a transaction or subscriptions, for a
-// while, unless its tenant or user is gone.
+// while, unless its tenant or user is gone. Subscriptions alone are carried over.
 func (s *Session) adoptLater(table *route.Table) (wait bool) {
 	t := table.Registry.Tenant(s.tenant.Name)
 	gone := t == nil || s.user == nil && !t.Open() || s.user != nil && t.Users[s.user.Name] == nil
@@ -39,11 +40,19 @@ func (s *Session) adoptLater(table *route.Table) (wait bool) {
 		return s.head == nil && s.follow(table)
 	}
 	if table.Cluster(t) == s.local.Cluster() {
+		s.endCarry()
 		if s.pinned == nil && s.transaction == nil && s.tracking == nil && s.head == nil && s.mode == ModeNormal {
 			return s.follow(table) // subscriptions stay where they are
 		}
 		s.lateSince = 0
 		return false
+	}
+	if s.onlySubscribed() && s.carried(table.Cluster(t).Local(s.worker.Loop.ID()).Hub()) {
+		if s.head != nil || s.mode != ModeNormal {
+			return true
+		}
+		s.changeHub()
+		return s.follow(table)
 	}
 	now := s.worker.Loop.Now()
 	if s.lateSince == 0 {
@@ -55,6 +64,11 @@ func (s *Session) adoptLater(table *route.Table) (wait bool) {
 		return true
 	}
 	return false
+}
+
+// onlySubscribed reports whether channels are all that ties the session to its cluster.
+func (s *Session) onlySubscribed() bool {
+	return s.pinned == nil && s.transaction == nil && s.tracking == nil && s.subscribed()
 }
 
 var errLeftBehind = errors.New("the tenant is on another cluster now")

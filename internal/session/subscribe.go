@@ -18,6 +18,7 @@ type subscriptions struct {
 	names [upstream.ChannelKinds]map[string]struct{}
 	wish  *upstream.Subscribing // what the node has not confirmed yet
 	limit *loop.Timer           // how long it may take
+	carry *carry                // to another cluster; nil: the hub is where they belong
 }
 
 // channelsMax bounds the channels, patterns and shard channels of one client: each costs the proxy some hundred bytes.
@@ -81,6 +82,7 @@ func (s *Session) subscribe(kind upstream.ChannelKind, names []string) {
 	if s.channels == nil {
 		s.channels = &subscriptions{hub: s.local.Hub()}
 	}
+	s.endCarry()
 	sub := s.channels
 	s.barrier = true
 	sub.wish = sub.hub.Subscribe(kind, names, func(problem string) { s.told(kind, names, problem) })
@@ -142,10 +144,9 @@ func (s *Session) unsubscribe(kind upstream.ChannelKind, names []string) {
 	if sub == nil {
 		sub = &subscriptions{}
 	}
+	s.endCarry()
 	if len(names) == 0 {
-		for name := range sub.names[kind] {
-			names = append(names, name)
-		}
+		names = sub.list(kind)
 	}
 	if len(names) == 0 {
 		s.tell(s.appendConfirmation(nil, kind.UnsubscribeName(), nil, sub.count(kind)))
@@ -167,6 +168,7 @@ func (s *Session) leaveChannels() {
 	if sub == nil {
 		return
 	}
+	s.endCarry()
 	s.channels = nil
 	if sub.wish != nil {
 		s.worker.Loop.Cancel(sub.limit)

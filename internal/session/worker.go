@@ -35,7 +35,7 @@ type Settings struct {
 	// MonitorRate is how many commands a client that monitors is shown in a second; 0 means 10,000.
 	MonitorRate int
 	// MoveTimeout is how long a session may stay on a cluster that is no longer its tenant's, because it has a connection of
-	// its own there, a transaction or subscriptions; 0 means 30 s. Such a cluster is kept for longer.
+	// its own there, a transaction or subscriptions that are refused elsewhere; 0 means 30 s. Such a cluster is kept for longer.
 	MoveTimeout time.Duration
 	// QueryBuffer is how long a command may be that is received whole; 0 means Redis's own bound, 1 GiB.
 	QueryBuffer int
