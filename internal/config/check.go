@@ -26,6 +26,16 @@ func CheckTenant(t *Tenant, clusters []Cluster, others []Tenant) []Problem {
 	return of(f.problems, "tenants[0]")
 }
 
+// CheckTenants says what is wrong with any of the tenants among the clusters. Keys are as in a file, such as
+// "tenants[0].databases[1]".
+func CheckTenants(tenants []Tenant, clusters []Cluster) []Problem {
+	f := newFindings("")
+	if len(tenants) > 0 {
+		validator{findings: f, config: &Config{Clusters: clusters, Tenants: tenants}}.tenants()
+	}
+	return f.problems
+}
+
 // values holds what was not read from a file to the bounds and choices that a file is held to. None at all is the default.
 func (v validator) values(path string, section reflect.Value) {
 	for _, f := range fieldsOf(section.Type()) {

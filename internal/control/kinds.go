@@ -41,7 +41,10 @@ func clusterKind(c *Control) *kind[api.Cluster] {
 			if x.Auth != nil {
 				cluster.Auth.Password = config.NewSecret("…") // it is sealed
 			}
-			return problems(config.CheckCluster(&cluster))
+			if found := config.CheckCluster(&cluster); len(found) > 0 {
+				return problems(found)
+			}
+			return c.checkTenantsOf(cluster)
 		},
 		ofFile: func(f *File) []api.Cluster { return f.clusters },
 		usedBy: func(name string) (by []string) {
@@ -57,6 +60,37 @@ func clusterKind(c *Control) *kind[api.Cluster] {
 		},
 		changes: unbound[api.Cluster],
 	}
+}
+
+// checkTenantsOf says which tenants a cluster would not suit any more.
+func (c *Control) checkTenantsOf(changed config.Cluster) (fields []api.ProblemField) {
+	var now, then []config.Cluster
+	for _, cluster := range c.clusters.all() {
+		now = append(now, clusterOf(&cluster))
+		if cluster.Name != changed.Name {
+			then = append(then, clusterOf(&cluster))
+		}
+	}
+	var tenants []config.Tenant
+	for _, t := range c.tenants.all() {
+		t := tenantOf(&t)
+		t.Users = nil // which do not depend on clusters
+		tenants = append(tenants, t)
+	}
+	before := config.CheckTenants(tenants, now)
+	for _, p := range config.CheckTenants(tenants, append(then, changed)) {
+		var i int
+		if slices.Contains(before, p) {
+			continue
+		}
+		if _, err := fmt.Sscanf(p.Key, "tenants[%d]", &i); err == nil {
+			_, key, _ := strings.Cut(p.Key, ".")
+			fields = append(fields, api.ProblemField{
+				Location: "body", Message: fmt.Sprintf("does not suit tenant %s: %s %s %s", tenants[i].Name, key, p.Value, p.Wrong),
+			})
+		}
+	}
+	return fields
 }
 
 func (c *Control) sealCluster(key string, x, old *api.Cluster) (func(*api.Cluster), []api.ProblemField, error) {
