@@ -20,7 +20,7 @@ ASYNQ := internal/e2e/clients/asynq
 
 SCRIPTS := .ci/run $(wildcard scripts/*) deploy/compose/bench.sh
 
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 20m
 TEST_FLAGS   ?=
 FUZZ_TIME    ?= 10s
 BENCH_FLAGS  ?=

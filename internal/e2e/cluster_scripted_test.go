@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func TestCommandOnANodeThatLeavesStillTimesOut(t *testing.T) {
 	p.awaitReady(t)
 	c, key := hello(t, p.Addr, 3), keyOfHalf(1, "k")
 	c.SendCommand("GET", key)
-	f.nodes[1].AwaitCommands(1)
+	require.Eventually(t, func() bool { return slices.Contains(f.nodes[1].Commands(), "GET "+key) }, eventually, tick)
 	f.show(f.ports[0])
 	other := hello(t, p.Addr, 3)
 	require.Eventually(t, func() bool { return string(other.Do("GET", key)) == "$1\r\nv\r\n" }, eventually, tick)
