@@ -254,7 +254,8 @@ func TestElementsOfKilledClients(t *testing.T) {
 
 func lostToKilledClients(t *testing.T, server *redistest.Server, addr string) (lost int) {
 	t.Helper()
-	const rounds, clients = 20, 50
+	const clients = 50
+	rounds := full(20, 100)
 	var pushed, got, killed int
 	for round := range rounds {
 		queue := fmt.Sprint("queue:", addr, round)

@@ -18,9 +18,8 @@ import (
 	"github.com/sluiceproxy/sluice/pkg/api"
 )
 
-// fullSize has the tests of the control plane run at the size that is promised, instead of one that fits every run of all
-// tests: see CONTRIBUTING.md.
-var fullSize = flag.Bool("full", false, "tests of the control plane in full: 60 s of load, 200 kills") //nolint:gochecknoglobals // a flag
+// fullSize has tests run at the size that is promised, instead of one that fits every run of all tests: see CONTRIBUTING.md.
+var fullSize = flag.Bool("full", false, "tests in full: 60 s of load, 200 kills of the daemon, thousands of clients cut off") //nolint:gochecknoglobals // a flag
 
 // full chooses a size.
 func full[T any](short, long T) T {
