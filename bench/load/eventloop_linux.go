@@ -98,20 +98,25 @@ func dialSocket(to netip.AddrPort, login []byte) (int, error) {
 	return fd, nil
 }
 
-// blocking is a socket that blocks.
+// blocking is a socket that blocks. With a time limit a call of it ends with EINTR at any signal, such as the runtime's own.
 type blocking int
 
 func (b blocking) Read(p []byte) (int, error) {
-	n, err := unix.Read(int(b), p)
+	n, err := uninterrupted(unix.Read, int(b), p)
 	if n == 0 && err == nil {
 		err = io.EOF
 	}
-	return max(n, 0), err
+	return n, err
 }
 
-func (b blocking) Write(p []byte) (int, error) {
-	n, err := unix.Write(int(b), p)
-	return max(n, 0), err
+func (b blocking) Write(p []byte) (int, error) { return uninterrupted(unix.Write, int(b), p) }
+
+func uninterrupted(call func(int, []byte) (int, error), fd int, p []byte) (int, error) {
+	for {
+		if n, err := call(fd, p); !errors.Is(err, unix.EINTR) {
+			return max(n, 0), err
+		}
+	}
 }
 
 func (l *eventLoop) run(r *run, rec *recorder) {
