@@ -161,10 +161,7 @@ func errSettings(err error) string {
 
 // errLearning is for a command outside the table about which the backend could not be asked.
 func errLearning(err error) string {
-	switch {
-	case errors.Is(err, upstream.ErrRefused):
-		return "ERR this command is unknown to the proxy and the backend does not tell about it (COMMAND INFO is refused)"
-	case errors.Is(err, upstream.ErrAskedTooMuch):
+	if errors.Is(err, upstream.ErrAskedTooMuch) {
 		return "ERR too many commands that are unknown to the proxy are being asked about; the command was not executed, try again"
 	}
 	return "ERR upstream unavailable: the backend cannot be asked about this command" + executed(false)

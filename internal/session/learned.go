@@ -110,9 +110,7 @@ func (s *Session) lookUp(name []byte) (cmd *command.Command, problem string, ans
 	switch fact := fact.(type) {
 	case *command.Command:
 		return fact, "", true
-	case factRefused:
-		return nil, errLearning(upstream.ErrRefused), true
-	default:
+	default: // also when the nodes do not tell: to its clients it does not exist then
 		return nil, "", true
 	}
 }
